@@ -1,0 +1,79 @@
+"""Files that are complete or absent: written beside, synced, then renamed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from .errors import ArmstageError
+
+
+def read_text(path: str | Path, limit: int = 1024 * 1024) -> str | None:
+    """The first ``limit`` bytes of a file as text, or None where there is no such file.
+
+    Bytes that are not UTF-8 come out as ``\\xNN``. Raises ArmstageError for a file that is there
+    and cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            return file.read(limit).decode("utf-8", "backslashreplace")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ArmstageError(
+            f"Failed to read `{path}`: {error.strerror or error}",
+            hint=f"Check who may read it: ls -l {path}",
+        ) from error
+
+
+def write_atomic(path: str | Path, text: str, mode: int = 0o644) -> None:
+    """Replace a file by ``text`` in one step; a reader sees the old or the new, never a part."""
+    path = Path(path)
+    handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+    sync_folder(path.parent)
+
+
+def point_link(link: str | Path, target: str) -> bool:
+    """Make the symbolic link ``link`` name ``target``, in one step. False when it already did.
+
+    Raises ArmstageError when something that is not a link stands there: it is not ours to remove.
+    """
+    link = Path(link)
+    if link.is_symlink():
+        if os.readlink(link) == target:
+            return False
+    elif link.exists():
+        raise ArmstageError(
+            f"Expected a symbolic link or nothing at `{link}`, but found a file or folder",
+            hint=f"Move it away, then run again: mv {link} {link}.before-armstage",
+        )
+    link.parent.mkdir(parents=True, exist_ok=True)
+    partial = link.with_name(f".{link.name}.{os.getpid()}")
+    if partial.is_symlink():
+        partial.unlink()
+    os.symlink(target, partial)
+    os.replace(partial, link)
+    sync_folder(link.parent)
+    return True
+
+
+def sync_folder(path: str | Path) -> None:
+    """Make a rename in this folder durable, where the filesystem can."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass  # some network filesystems refuse fsync on a folder
+    finally:
+        os.close(handle)

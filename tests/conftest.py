@@ -1,0 +1,41 @@
+"""Modules and module_utils import in tests under the names they have on a node."""
+
+import json
+import sys
+from pathlib import Path
+
+import ansible.module_utils
+import pytest
+from ansible.module_utils.testing import patch_module_args
+
+ROOT = Path(__file__).resolve().parent.parent
+FIXTURES = ROOT / "tests" / "fixtures"
+
+sys.path.insert(0, str(ROOT / "library"))
+ansible.module_utils.__path__.append(str(ROOT / "module_utils"))
+
+
+@pytest.fixture
+def fixtures():
+    """The folder of recorded inputs."""
+    return FIXTURES
+
+
+@pytest.fixture
+def run_module(capfd):
+    """Run a module's ``main()`` with arguments: its JSON result, as Ansible would read it.
+
+    ``run_module(module, check=True, diff=True, option=value)``; the result holds ``failed`` when
+    the exit status is not 0.
+    """
+
+    def call(module, check=False, diff=False, **arguments):
+        arguments.update(_ansible_check_mode=check, _ansible_diff=diff)
+        capfd.readouterr()
+        with patch_module_args(arguments), pytest.raises(SystemExit) as ended:
+            module.main()
+        result = json.loads(capfd.readouterr().out)
+        assert bool(ended.value.code) == bool(result.get("failed"))
+        return result
+
+    return call
