@@ -1,0 +1,1 @@
+"""Releases that are complete or absent: fetched, verified, unpacked beside, published by rename."""
