@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from .errors import ArmstageError
@@ -27,13 +28,13 @@ def read_text(path: str | Path, limit: int = 1024 * 1024) -> str | None:
         ) from error
 
 
-def write_atomic(path: str | Path, text: str, mode: int = 0o644) -> None:
-    """Replace a file by ``text`` in one step; a reader sees the old or the new, never a part."""
+def write_atomic(path: str | Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Replace a file by ``content`` in one step; a reader sees the old or the new, never a part."""
     path = Path(path)
     handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
@@ -42,6 +43,41 @@ def write_atomic(path: str | Path, text: str, mode: int = 0o644) -> None:
         os.unlink(partial)
         raise
     sync_folder(path.parent)
+
+
+def changed_files(root: str | Path, wanted: Mapping[str, bytes]) -> dict[str, bytes | None]:
+    """The files below ``root`` that are not as wanted: path below it -> content now, None where absent.
+
+    Raises ArmstageError for one that is there and cannot be read.
+    """
+    found: dict[str, bytes | None] = {}
+    for path, content in wanted.items():
+        try:
+            now: bytes | None = Path(root, path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            now = None
+        except OSError as error:
+            raise ArmstageError(f"Failed to read `{Path(root, path)}`: {error.strerror or error}") from error
+        if now != content:
+            found[path] = now
+    return found
+
+
+def write_files(root: str | Path, contents: Mapping[str, bytes]) -> None:
+    """Write files below ``root``, each in one step, making the folders they need.
+
+    Raises ArmstageError naming the one that could not be written.
+    """
+    for path, content in contents.items():
+        target = Path(root, path)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(target, content)
+        except OSError as error:
+            raise ArmstageError(
+                f"Failed to write `{target}`: {error.strerror or error}",
+                hint=f"This user must be able to write in `{root}`",
+            ) from error
 
 
 def point_link(link: str | Path, target: str) -> bool:

@@ -7,8 +7,8 @@ import selectors
 import signal
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Mapping, Sequence
 
 MAX_OUTPUT = 8 * 1024 * 1024
 """Bytes kept of each stream; a child that writes more is ended."""
@@ -70,9 +70,7 @@ def run(
     return Completed(tuple(argv), child.poll(), out, err, timed_out, abandoned, truncated)
 
 
-def _collect(
-    child: subprocess.Popen[bytes], deadline: float, limit: int
-) -> tuple[list[bytearray], bool, bool]:
+def _collect(child: subprocess.Popen[bytes], deadline: float, limit: int) -> tuple[list[bytearray], bool, bool]:
     """Read both streams until the child has ended, the deadline passed or the limit was reached."""
     streams = [bytearray(), bytearray()]
     with selectors.DefaultSelector() as selector:

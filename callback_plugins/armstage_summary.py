@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: armstage_summary
+type: aggregate
+short_description: What a run staged and proved, for a person to read
+version_added: "0.1.0"
+description:
+  - After the recap it lists each component with its version, source, size, sha256 and the seconds it took, the wheel
+    index of each node and why, what was proved there, what was fallen back on, and what to type next.
+  - Prints nothing for a playbook that staged and proved nothing.
+author: armstage maintainers (@armstage)
+requirements:
+  - C(callbacks_enabled = armstage_summary), as the project's ansible.cfg has it
+"""
+
+import sys
+from pathlib import Path
+
+from ansible.plugins.callback import CallbackBase
+
+# Plugins of the control node can't import a project's module_utils by Ansible's name (docs/decisions).
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "module_utils"))
+
+from armstage import summary
+
+
+class CallbackModule(CallbackBase):
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "armstage_summary"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self):
+        super().__init__()
+        self._run = summary.Run()
+
+    def v2_runner_on_ok(self, result):
+        content = result._result
+        for item in content.get("results") or [content]:
+            self._run.note(result._host.get_name(), item)
+
+    def v2_playbook_on_stats(self, stats):
+        failed = [host for host in stats.processed if stats.failures.get(host) or stats.dark.get(host)]
+        for line in summary.lines(self._run, failed):
+            self._display.display(line.text, color=line.color)

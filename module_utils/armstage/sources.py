@@ -1,0 +1,92 @@
+"""Where each component comes from: ordered lists of sources, computed from the stack and the operator's wishes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+Source = Mapping[str, Any]
+
+ADDRESSES = ("url", "sha256_url", "index_url")
+
+
+def mirrored(
+    sources: Sequence[Source], mirror: str = "", replacements: Mapping[str, str] | None = None
+) -> list[Source]:
+    """The same sources with a mirror's copies in front.
+
+    A mirror keeps a file under the upstream's own host and path: of ``https://github.com/a/b`` it holds
+    ``<mirror>/github.com/a/b``. ``replacements`` maps a prefix of an address to what stands for it, as
+    uv's UV_PYTHON_INSTALL_MIRROR does. Sources of a package index stay as they are: the index is configured.
+    """
+    copies: list[Source] = []
+    for source in sources:
+        for rewrite in (_by_prefix(replacements or {}), _by_host(mirror)):
+            copy = {key: rewrite(value) if key in ADDRESSES else value for key, value in source.items()}
+            if any(copy[key] != source[key] for key in ADDRESSES if key in source):
+                copies.append({**copy, "kind": "mirror"})
+    return copies + list(sources)
+
+
+def _by_prefix(replacements: Mapping[str, str]) -> Any:
+    def rewrite(address: str) -> str:
+        for prefix, instead in replacements.items():
+            if instead and address.startswith(prefix):
+                return instead.rstrip("/") + address[len(prefix) :]
+        return address
+
+    return rewrite
+
+
+def _by_host(mirror: str) -> Any:
+    def rewrite(address: str) -> str:
+        parts = urlsplit(address)
+        if not mirror or parts.scheme not in ("http", "https"):
+            return address
+        return f"{mirror.rstrip('/')}/{parts.netloc}{parts.path}"
+
+    return rewrite
+
+
+def addresses(sources: Sequence[Source]) -> list[str]:
+    """What to probe before a run: one address a source, each once, in order."""
+    found = [source[key] for source in sources for key in ("url", "index_url") if source.get(key)]
+    return list(dict.fromkeys(found))
+
+
+def repinned(requirements: Sequence[str], versions: Mapping[str, str]) -> list[str]:
+    """The requirements with the named projects pinned to other versions: {"torch": "2.12.1"}."""
+    result = []
+    for requirement in requirements:
+        name = project(requirement)
+        result.append(f"{name}=={versions[name]}" if name in versions else requirement)
+    return result
+
+
+def project(requirement: str) -> str:
+    """The project a requirement names: ``nvidia-npp`` of ``nvidia-npp>=13.0,<13.1``."""
+    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement)
+    return re.sub(r"[-_.]+", "-", match.group(1)).lower() if match else ""
+
+
+def torch_sources(
+    tag: str,
+    index_url: str,
+    requirements: Sequence[str],
+    stack_requirements: Sequence[str],
+    lock: str = "",
+    pypi_tag: str = "",
+    mirror: str = "",
+) -> list[Source]:
+    """Where an environment's wheels come from: a mirror, the PyTorch index, then PyPI.
+
+    PyPI counts only where its aarch64 wheels of this torch are of the same CUDA (``pypi_tag``), and
+    the stack's hashed lock only while its own pins are wanted.
+    """
+    sources = mirrored([{"kind": "upstream", "index_url": index_url}], mirror)
+    if pypi_tag == tag:
+        own = list(requirements) == list(stack_requirements)
+        sources.append({"kind": "pypi", "lock": lock} if lock and own else {"kind": "pypi"})
+    return sources

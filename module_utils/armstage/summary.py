@@ -1,0 +1,126 @@
+"""What a run staged and proved, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+COLUMNS = ("component", "version", "source", "size", "sha256", "took")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the summary; ``color`` is a name of Ansible's, or None."""
+
+    text: str
+    color: str | None = None
+
+
+@dataclass
+class Run:
+    """What results of tasks said: gathered as they come, told at the end."""
+
+    releases: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    plans: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    proofs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def note(self, host: str, result: Mapping[str, Any]) -> None:
+        """Keep what matters of one task's result on one host."""
+        release = result.get("release")
+        if isinstance(release, Mapping) and release.get("path"):
+            self.releases = [
+                known for known in self.releases if (known[0], known[1]["path"]) != (host, release["path"])
+            ]
+            self.releases.append((host, {**release, "changed": bool(result.get("changed"))}))
+        for source in result.get("skipped_sources") or ():
+            self.skipped[source["url"]] = source["reason"]
+        facts = result.get("ansible_facts")
+        if isinstance(facts, Mapping) and isinstance(facts.get("armstage_plan"), Mapping):
+            self.plans[host] = facts["armstage_plan"]
+        if "proof" in result:
+            self.proofs[host] = result
+
+
+def lines(run: Run, failed: Sequence[str] = ()) -> list[Line]:
+    """The whole summary; empty when nothing was staged or proved."""
+    if not run.releases and not run.proofs:
+        return []
+    return [
+        *_staged(run),
+        *_unreachable(run),
+        *_chosen(run),
+        *_proved(run),
+        *_next(run, failed),
+    ]
+
+
+def _staged(run: Run) -> Iterator[Line]:
+    if not run.releases:
+        return
+    rows = [_row(release) for _host, release in run.releases]
+    widths = [max(len(row[column]) for row in [COLUMNS, *rows]) for column in range(len(COLUMNS))]
+    yield Line("")
+    yield Line(_aligned(COLUMNS, widths), "bright blue")
+    for (_host, release), row in zip(run.releases, rows):
+        yield Line(_aligned(row, widths), "changed" if release["changed"] else "ok")
+    machines: dict[str, int] = {}
+    for _host, release in run.releases:
+        for machine, count in release.get("elf", {}).items():
+            machines[machine] = machines.get(machine, 0) + count
+    counted = ", ".join(f"{count} are {machine}" for machine, count in sorted(machines.items()))
+    yield Line(f"ELF files staged: {sum(machines.values())}; {counted or 'none'}; none was executed to stage them")
+
+
+def _row(release: Mapping[str, Any]) -> tuple[str, ...]:
+    source = release.get("source", {})
+    took = f"{release.get('seconds', 0):.1f} s" if release["changed"] else "unchanged"
+    return (
+        str(release["name"]),
+        str(release["version"]),
+        str(source.get("kind", "")),
+        bytes_text(release.get("size", 0)),
+        str(source.get("sha256") or release.get("digest", ""))[:12],
+        took,
+    )
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
+
+
+def _unreachable(run: Run) -> Iterator[Line]:
+    for url, reason in run.skipped.items():
+        yield Line(f"not used: {url}: {reason}", "warn")
+
+
+def _chosen(run: Run) -> Iterator[Line]:
+    for plan in run.plans.values():
+        for warning in plan.get("warnings", ()):
+            yield Line(f"WARN: {warning}", "warn")
+        for node, choice in plan["nodes"].items():
+            yield Line(f"{node}: {choice['tag']}: {choice['reason']}")
+
+
+def _proved(run: Run) -> Iterator[Line]:
+    for host, result in run.proofs.items():
+        yield Line(f"{host}: {result['message']}", "ok" if result["ok"] else "error")
+
+
+def _next(run: Run, failed: Sequence[str]) -> Iterator[Line]:
+    yield Line("")
+    if failed:
+        yield Line(f"Failed on {', '.join(failed)}: the message and its hint stand above the recap", "error")
+        return
+    roots = dict.fromkeys(plan["root"] for plan in run.plans.values())
+    for root in roots:
+        yield Line(f"Next: in a job script, on the node:  . {root}/env.sh && python your_program.py")
+
+
+def bytes_text(count: float) -> str:
+    """4939212390 -> `4.9 GB`."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count:.0f} B"

@@ -1,0 +1,124 @@
+"""Every suite of the project, in the order in which they fail fastest; ends with the totals over all.
+
+./armstage test                every suite
+./armstage test lint unit      the suites named
+./armstage test --list         what there is
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NODE_CODE = ["library", "module_utils"]
+PLUGINS = ["action_plugins", "callback_plugins", "filter_plugins", "tests", "bench", "scripts"]
+SHELL = ["armstage", ".ci/run"]
+PYTEST = [sys.executable, "-m", "pytest", "-q"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of a suite; a command without a count of its own counts as one test."""
+
+    suite: str
+    name: str
+    argv: list[str]
+    folder: Path = ROOT
+
+
+@dataclass
+class Totals:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def add(self, other: Totals) -> None:
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def __str__(self) -> str:
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def scenarios() -> list[str]:
+    return sorted(path.parent.name for path in ROOT.glob("molecule/*/molecule.yml"))
+
+
+def steps() -> list[Step]:
+    present = [name for name in PLUGINS if (ROOT / name).is_dir()]
+    return [
+        Step("lint", "ruff, node code", ["ruff", "check", "--config", "ruff-nodes.toml", *NODE_CODE]),
+        Step("lint", "ruff, control node", ["ruff", "check", *present]),
+        Step("lint", "ruff format", ["ruff", "format", "--check", *NODE_CODE, *present]),
+        Step("lint", "mypy", ["mypy", "--config-file", "../pyproject.toml", "-p", "armstage"], ROOT / "module_utils"),
+        Step("lint", "yamllint", ["yamllint", "--strict", "."]),
+        Step("lint", "ansible-lint", ["ansible-lint", "--offline", "-q"]),
+        Step("lint", "shell syntax", ["sh", "-n", *SHELL]),
+        Step("unit", "pytest tests/unit", [*PYTEST, "tests/unit"]),
+        Step("faults", "pytest tests/faults", [*PYTEST, "tests/faults"]),
+        Step("arm64", "pytest tests/arm64", [*PYTEST, "tests/arm64"]),
+        *(Step("molecule", f"molecule {name}", ["molecule", "test", "-s", name]) for name in scenarios()),
+    ]
+
+
+def run(step: Step) -> Totals:
+    print(f"== {step.suite}: {step.name}", flush=True)
+    started = time.monotonic()
+    process = subprocess.Popen(step.argv, cwd=step.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    tail = ""
+    for line in process.stdout:
+        print(line, end="", flush=True)
+        tail = line if line.strip() else tail
+    counted = count(tail, process.wait())
+    print(f"== {step.suite}: {step.name}: {counted} in {time.monotonic() - started:.0f} s", flush=True)
+    return counted
+
+
+def count(last_line: str, status: int) -> Totals:
+    """The totals of pytest's closing line, `3 failed, 120 passed, 2 skipped in 4.1s`, or one for the command."""
+    found = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", last_line)}
+    if not found:
+        return Totals(passed=int(status == 0), failed=int(status != 0))
+    failed = found.get("failed", 0) + found.get("error", 0) + found.get("errors", 0)
+    if status not in (0, 1) and not failed:
+        failed = 1
+    return Totals(found.get("passed", 0), failed, found.get("skipped", 0))
+
+
+def main() -> int:
+    wanted = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
+    every = steps()
+    suites = list(dict.fromkeys(step.suite for step in every))
+    if "--list" in sys.argv:
+        print("\n".join(f"{step.suite}: {step.name}" for step in every))
+        return 0
+    if unknown := set(wanted) - set(suites):
+        print(
+            f"armstage test: no such suite: {', '.join(sorted(unknown))}; there are {', '.join(suites)}",
+            file=sys.stderr,
+        )
+        return 3
+    os.environ.setdefault("ANSIBLE_CONFIG", str(ROOT / "ansible.cfg"))
+    totals = Totals()
+    for suite in suites:
+        if wanted and suite not in wanted:
+            continue
+        for step in every:
+            if step.suite == suite:
+                totals.add(run(step))
+        if totals.failed:
+            break  # what follows takes minutes and stands on what has just failed
+    print(totals)
+    return 1 if totals.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

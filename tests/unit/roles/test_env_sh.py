@@ -1,0 +1,215 @@
+"""env.sh in bash and dash: what it sets, what it refuses, and that a second sourcing changes nothing."""
+
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import jinja2
+import pytest
+
+TEMPLATES = Path(__file__).resolve().parents[3] / "roles" / "job_env" / "templates"
+SHELLS = [shell for shell in ("bash", "dash") if shutil.which(shell)]
+DRIVERS = ["615:13.4", "610:13.3", "595:13.2", "590:13.1", "580:13.0", "575:12.9", "570:12.8", "560:12.6"]
+
+
+class Root:
+    """A staged root in outline, on a host whose `uname -m` and driver are given."""
+
+    def __init__(self, path, assumed="", forced=""):
+        self.path = path / "work dir" / ".local"
+        self.system = path / "system"
+        self.tools = path / "tools"
+        for folder in (self.path / "cache", self.system, self.tools):
+            folder.mkdir(parents=True)
+        environment = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined)
+        environment.filters["quote"] = shlex.quote
+        data = {
+            "ansible_managed": "Ansible managed",
+            "job_env_root": str(self.path),
+            "job_env_drivers": DRIVERS,
+            "job_env_assumed_cuda": assumed,
+            "job_env_index": forced,
+        }
+        for name in ("env.sh", "sbatch-prologue.sh"):
+            text = environment.from_string((TEMPLATES / f"{name}.j2").read_text()).render(data)
+            (self.path / name).write_text(text)
+        self.machine("aarch64")
+
+    def machine(self, name):
+        uname = self.tools / "uname"
+        uname.write_text(f'#!/bin/sh\n[ "$1" = -n ] && echo gb01 || echo {name}\n')
+        uname.chmod(0o755)
+
+    def stage(self, tag, library_dirs=()):
+        folder = self.path / "envs" / tag
+        (folder / "share/armstage").mkdir(parents=True)
+        (folder / "pyvenv.cfg").write_text("")
+        (folder / "share/armstage/library_dirs").write_text("".join(f"{line}\n" for line in library_dirs))
+
+    def driver(self, version):
+        file = self.system / "sys/module/nvidia/version"
+        file.parent.mkdir(parents=True)
+        file.write_text(version + "\n")
+
+    def run(self, shell, script, **variables):
+        environment = {
+            "PATH": f"{self.tools}:/usr/bin:/bin",
+            "HOME": str(self.tools),
+            "ARMSTAGE_SYSTEM_ROOT": str(self.system),
+        }
+        command = f". {shlex.quote(str(self.path))}/env.sh\n{script}"
+        return subprocess.run(
+            [
+                shell,
+                "-c",
+                script.replace("SOURCE", f". {shlex.quote(str(self.path))}/env.sh") if "SOURCE" in script else command,
+            ],
+            env=environment | variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture
+def root(tmp_path):
+    return Root(tmp_path)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("driver", "chosen"),
+    [
+        ("570.172.08", "cu128"),
+        ("575.57.08", "cu128"),
+        ("580.95.05", "cu130"),
+        ("590.48.01", "cu130"),
+        ("595.71.05", "cu132"),
+        ("615.71.09", "cu132"),
+        ("560.35.05", "cu126"),
+    ],
+)
+def test_the_newest_environment_that_the_driver_supports_is_chosen(root, shell, driver, chosen):
+    for tag in ("cu126", "cu128", "cu130", "cu132"):
+        root.stage(tag)
+    root.driver(driver)
+    done = root.run(shell, 'echo "$ARMSTAGE_INDEX $ARMSTAGE_ENV"')
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip() == f"{chosen} {root.path}/envs/{chosen}"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_driver_is_also_read_from_proc(root, shell):
+    root.stage("cu130")
+    root.stage("cu128")
+    file = root.system / "proc/driver/nvidia/version"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        "NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  570.133.20  Release Build  (dvs-builder@U22)\n"
+        "GCC version:  gcc version 580.0.0 (Ubuntu 13.3.0-6ubuntu2~24.04)\n"
+    )
+    assert root.run(shell, 'echo "$ARMSTAGE_INDEX"').stdout.strip() == "cu128"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_driver_without_an_environment_is_named_and_the_shell_goes_on(root, shell):
+    root.stage("cu130")
+    root.driver("570.172.08")
+    done = root.run(shell, 'SOURCE; echo "status $?, still here, PATH=$PATH"')
+    assert done.stdout.startswith("status 1, still here")
+    assert str(root.path) not in done.stdout
+    for word in ("gb01", "570.172.08", "12.8", "cu130"):
+        assert word in done.stderr
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_host_that_is_not_aarch64_is_told_so(root, shell):
+    root.stage("cu130")
+    root.machine("x86_64")
+    done = root.run(shell, 'SOURCE; echo "status $?"; echo "${VIRTUAL_ENV-unset}"', VIRTUAL_ENV="/home/u/venv")
+    assert done.stdout.split() == ["status", "1", "/home/u/venv"]
+    assert "gb01 is x86_64" in done.stderr
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_without_a_driver_the_cuda_is_given_or_the_answer_is_no(root, shell, tmp_path):
+    root.stage("cu130")
+    refused = root.run(shell, "true")
+    assert refused.returncode == 0
+    assert "no NVIDIA driver" in refused.stderr
+    assert root.run(shell, 'echo "$ARMSTAGE_INDEX"', ARMSTAGE_CUDA_VERSION="13.0").stdout.strip() == "cu130"
+    assumed = Root(tmp_path / "assumed", assumed="13.0")
+    assumed.stage("cu130")
+    assert assumed.run(shell, 'echo "$ARMSTAGE_INDEX"').stdout.strip() == "cu130"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_leaks_from_the_login_node_is_unset(root, shell):
+    root.stage("cu130")
+    root.driver("580.95.05")
+    names = ("CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_EXE", "VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH")
+    script = "; ".join(f'echo "{name}=${{{name}-unset}}"' for name in names)
+    done = root.run(shell, script, **dict.fromkeys(names, "/home/u/x86"))
+    assert done.stdout.split() == [f"{name}=unset" for name in names]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_library_path_has_ffmpeg_first_and_no_empty_element(root, shell):
+    root.stage("cu130", ["lib/python3.12/site-packages/nvidia/cu13/lib"])
+    root.driver("580.95.05")
+    done = root.run(shell, 'echo "$LD_LIBRARY_PATH"', LD_LIBRARY_PATH=":/opt/a::/opt/b:")
+    assert done.stdout.strip().split(":") == [
+        f"{root.path}/ffmpeg-linuxarm64/lib",
+        f"{root.path}/envs/cu130/lib/python3.12/site-packages/nvidia/cu13/lib",
+        "/opt/a",
+        "/opt/b",
+    ]
+    assert root.run(shell, "case $LD_LIBRARY_PATH in *:) echo bad;; esac").stdout == ""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("options", ["", "set -eu; "])
+def test_sourcing_twice_changes_nothing(root, shell, options):
+    root.stage("cu128", ["lib/python3.12/site-packages/nvidia/cu12/lib"])
+    root.driver("570.172.08")
+    show = "set | grep -v -e ^BASH -e ^_= -e ^PPID= -e ^RANDOM -e ^SECONDS -e ^EPOCH -e ^SRANDOM -e ^LINENO -e ^PIPESTATUS -e ^OPTIND"
+    once = root.run(shell, f"{options}SOURCE; {show}")
+    twice = root.run(shell, f"{options}SOURCE; SOURCE; {show}")
+    assert once.returncode == twice.returncode == 0, twice.stderr
+    assert "_armstage" not in once.stdout
+    assert once.stdout == twice.stdout
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_uv_is_kept_apart_per_architecture(root, shell):
+    root.stage("cu130")
+    root.driver("580.95.05")
+    script = 'echo "$UV_PYTHON_INSTALL_DIR|$UV_PROJECT_ENVIRONMENT|$UV_CACHE_DIR|${UV_LINK_MODE-}"'
+    here = root.run(shell, f"cd {shlex.quote(str(root.path))}; SOURCE; {script}")
+    assert here.stdout.strip() == f"{root.path}/python|.venv-aarch64|{root.path}/cache/uv-aarch64|"
+    elsewhere = root.run(shell, f"cd /proc; SOURCE; {script}")
+    assert elsewhere.stdout.strip().endswith("|copy")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_prologue_ends_a_job_without_an_environment(root, shell):
+    prologue = shlex.quote(f"{root.path}/sbatch-prologue.sh")
+    done = subprocess.run(
+        [shell, "-c", f". {prologue}; echo job runs"],
+        env={"PATH": f"{root.tools}:/usr/bin:/bin", "HOME": "/"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "job runs" not in done.stdout
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_forced_environment_is_used_whatever_the_driver(tmp_path, shell):
+    root = Root(tmp_path, forced="cu128")
+    root.stage("cu130")
+    root.stage("cu128")
+    root.driver("580.95.05")
+    assert root.run(shell, 'echo "$ARMSTAGE_INDEX"').stdout.strip() == "cu128"
