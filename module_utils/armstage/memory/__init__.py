@@ -1,0 +1,1 @@
+"""What memory holds, whether dropping the page cache can help, and the dropping itself."""
