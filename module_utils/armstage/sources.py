@@ -56,6 +56,11 @@ def addresses(sources: Sequence[Source]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def unreachable(probed: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The addresses that did not answer, each with the reason: of ``{address: {reachable, reason}}``."""
+    return {address: found["reason"] for address, found in probed.items() if not found["reachable"]}
+
+
 def repinned(requirements: Sequence[str], versions: Mapping[str, str]) -> list[str]:
     """The requirements with the named projects pinned to other versions: {"torch": "2.12.1"}."""
     result = []

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The plan of a stager and its sources; the thinking is in module_utils/armstage/plan.py and sources.py."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# Plugins of the control node can't import a project's module_utils by Ansible's name (docs/decisions).
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "module_utils"))
+
+from ansible.errors import AnsibleFilterError
+from armstage import plan, sources
+from armstage.errors import ArmstageError
+
+
+def stage_plan(wishes, nodes, compatibility, probed, cpython):
+    """The plan of a stager (armstage/plan.py), its errors as Ansible's."""
+    try:
+        return plan.plan(wishes, nodes, compatibility, probed, cpython)
+    except ArmstageError as error:
+        raise AnsibleFilterError(f"{error.message}\nhint: {error.hint}") from error
+
+
+class FilterModule:
+    def filters(self):
+        return {
+            "stage_plan": stage_plan,
+            "mirrored": sources.mirrored,
+            "source_addresses": sources.addresses,
+            "repinned": sources.repinned,
+            "unreachable": sources.unreachable,
+        }

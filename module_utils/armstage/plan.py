@@ -1,0 +1,126 @@
+"""What a stager stages for its nodes: the Python, the wheel index of each node, the sources of each component."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import sources, stack, torch_index
+from .errors import ArmstageError
+
+Facts = Mapping[str, Any]
+
+PLATFORM = "linux-aarch64-gnu"
+COMPONENTS = ("uv", "cpython", "ffmpeg")
+
+
+def plan(wishes: Facts, nodes: Mapping[str, Facts], compatibility: Facts, probed: Facts, cpython: Facts) -> Facts:
+    """The whole plan of one stager, before the first byte is fetched.
+
+    ``wishes``: ``root``, ``uv``, ``index`` (forced, or empty), ``mirror``, ``stack`` (the stack's data with
+    every override in it), ``stack_requirements`` (its own pins), ``lock`` and ``constraints`` (texts by tag).
+    ``nodes``: name -> ``{cuda: facts of cuda_facts, python: {executable, version: {major, minor}}}``.
+    ``probed``: address -> ``{reachable, reason}``. ``cpython``: ``{available, reason}``.
+
+    Returns ``{root, uv, python: {staged, path, version, link}, nodes: {name: choice}, environments:
+    [{tag, requirements, constraints, sources}], sources, unreachable: {address: reason}, warnings}``.
+    Raises ArmstageError where a node can't be served, or the parts of the stack don't belong together.
+    """
+    wanted = wishes["stack"]
+    python = python_of(wanted["cpython"]["version"], wishes["root"], nodes, cpython)
+    _require_consistent(wanted, python["version"], compatibility)
+    choices = {name: _choose(name, node["cuda"], wishes, python["version"], compatibility) for name, node in nodes.items()}
+    tags = sorted({choice["tag"] for choice in choices.values()})
+    return {
+        "root": wishes["root"],
+        "uv": wishes["uv"],
+        "python": python,
+        "nodes": choices,
+        "environments": [_environment(tag, choices, wishes, compatibility) for tag in tags],
+        "sources": {name: wanted[name]["sources"] for name in COMPONENTS},
+        "unreachable": sources.unreachable(probed),
+        "warnings": _warnings(python, wanted["cpython"]["version"], cpython, choices),
+    }
+
+
+def python_of(version: str, root: str, nodes: Mapping[str, Facts], cpython: Facts) -> dict[str, Any]:
+    """The interpreter of the environments: the staged CPython, or the one that every node has."""
+    link = f"python/cpython-{version}-{PLATFORM}"
+    minor = minor_of(version)
+    if cpython["available"]:
+        return {"staged": True, "path": f"{root}/{link}/bin/python{minor}", "version": minor, "link": link}
+    found = {_python_of_node(node) for node in nodes.values()}
+    if len(found) != 1:
+        raise ArmstageError(
+            f"CPython {version} can't be staged ({cpython['reason']}), and the nodes have different Pythons of their own: "
+            + ", ".join(f"{name} has {_python_of_node(node)[0]}" for name, node in nodes.items()),
+            hint="Give a mirror that holds CPython: -e armstage_mirror=https://mirror.example.org",
+        )
+    path, minor = found.pop()
+    return {"staged": False, "path": path, "version": minor, "link": link}
+
+
+def _python_of_node(node: Facts) -> tuple[str, str]:
+    """The node's own Python by its full name: ``/usr/bin/python3`` of 3.13 is ``/usr/bin/python3.13``."""
+    version = node["python"]["version"]
+    minor = f"{version['major']}.{version['minor']}"
+    return re.sub(r"/python[0-9.]*$", f"/python{minor}", node["python"]["executable"]), minor
+
+
+def minor_of(version: str) -> str:
+    """``3.12.12`` -> ``3.12``."""
+    return ".".join(version.split(".")[:2])
+
+
+def _require_consistent(wanted: Facts, python: str, compatibility: Facts) -> None:
+    problems = stack.problems(wanted, compatibility, python=python)
+    if problems:
+        raise ArmstageError(
+            "; ".join(problem["message"] for problem in problems), hint="; ".join(problem["hint"] for problem in problems)
+        )
+
+
+def _choose(name: str, cuda: Facts, wishes: Facts, python: str, compatibility: Facts) -> Facts:
+    wanted = wishes["stack"]["torch"]
+    try:
+        return torch_index.choose(
+            cuda,
+            torch=wanted["torch"],
+            torchvision=wanted["torchvision"],
+            torchcodec=wanted["torchcodec"],
+            python=python,
+            force=wishes["index"] or None,
+            compatibility=compatibility,
+        )
+    except ArmstageError as error:
+        raise ArmstageError(f"{name}: {error.message}", hint=error.hint) from error
+
+
+def _environment(tag: str, choices: Mapping[str, Facts], wishes: Facts, compatibility: Facts) -> dict[str, Any]:
+    wanted = wishes["stack"]["torch"]
+    url = next(choice["url"] for choice in choices.values() if choice["tag"] == tag)
+    return {
+        "tag": tag,
+        "requirements": wanted["requirements"],
+        "constraints": wishes["constraints"],
+        "sources": sources.torch_sources(
+            tag,
+            url,
+            wanted["requirements"],
+            wishes["stack_requirements"],
+            lock=wishes["locks"].get(tag, ""),
+            pypi_tag=torch_index.pypi_tag(wanted["torch"], compatibility),
+            mirror=wishes["mirror"],
+        ),
+    }
+
+
+def _warnings(python: Facts, version: str, cpython: Facts, choices: Mapping[str, Facts]) -> list[str]:
+    found = []
+    if not python["staged"]:
+        found.append(f"CPython {version} is not staged ({cpython['reason']}); the nodes' own {python['path']} is used")
+    forced: Sequence[str] = [name for name, choice in choices.items() if choice.get("forced")]
+    if forced:
+        found.append(f"the wheel index of {', '.join(forced)} was forced, not chosen")
+    return found
