@@ -25,6 +25,7 @@ ESSENTIAL = "?essential"  # apt's pattern for bash, coreutils, dash, gzip, tar, 
 PACKAGES = (
     "ca-certificates",
     "libpython3.13",
+    "libstdc++6",
     "procps",
     "python3",
     "sudo",
