@@ -11,134 +11,39 @@ Every link is relative, so that the root may be mounted elsewhere on another hos
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import errno
-import hashlib
 import json
 import os
-import shutil
-import stat
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Callable
 
 from ..errors import ArmstageError
 from ..files import read_text, sync_folder, write_atomic
+from .folders import delete_tree, make_folder, sync_filesystem
+from .in_use import not_open
 from .lock import Lock
+from .record import RECORD, SCHEMA, Release, folder_name, read_release, survey, what_is_wrong
 
-RECORD = ".armstage.json"
+__all__ = [
+    "Release",
+    "Store",
+    "make_folder",
+    "manifest",
+    "not_open",
+    "read_manifest",
+    "read_release",
+    "relative_target",
+    "what_is_wrong",
+    "write_manifest",
+]
+
 MANIFEST = "manifest.json"
-SCHEMA = 1
 
 LINK_FOLDERS = ("", "bin", "envs", "python")
 """Folders below the root whose links may name a release."""
-
-NOT_CONTENT = ("__pycache__", RECORD)
-"""Names that say nothing about whether a release is intact: Python writes bytecode where it runs."""
-
-
-@dataclass(frozen=True)
-class Survey:
-    """What a folder holds: bytes and number of its files, and one digest over its listing."""
-
-    size: int
-    files: int
-    tree: str
-
-
-@dataclass(frozen=True)
-class Release:
-    """One version of one component.
-
-    ``digest`` is the full hex digest that its folder's name begins; ``source`` holds kind, url and
-    sha256; ``created`` is ISO UTC; ``run`` names the run that made it; ``elf`` maps a machine to the
-    number of its ELF files; ``size``, ``files`` and ``tree`` are filled in when it is published.
-    """
-
-    name: str
-    version: str
-    digest: str
-    source: dict[str, Any]
-    created: str
-    run: str = ""
-    size: int = 0
-    files: int = 0
-    tree: str = ""
-    elf: dict[str, int] = field(default_factory=dict)
-    extra: dict[str, Any] = field(default_factory=dict)
-    path: Path | None = None
-
-    def record(self) -> dict[str, Any]:
-        """The release as it is written down: everything but where it lies."""
-        content = {"schema": SCHEMA, **asdict(self)}
-        del content["path"]
-        return content
-
-    @property
-    def folder(self) -> str:
-        """The name of its folder in the store."""
-        return folder_name(self.name, self.version, self.digest)
-
-
-def folder_name(name: str, version: str, digest: str) -> str:
-    return f"{name}-{version}-{digest[:12]}"
-
-
-def read_release(path: str | Path) -> Release | None:
-    """The release in this folder, or None where there is no readable record: it is not complete."""
-    text = read_text(Path(path) / RECORD)
-    if text is None:
-        return None
-    try:
-        content = json.loads(text)
-        known = {key: content[key] for key in Release.__dataclass_fields__ if key in content}
-        return Release(**{**known, "path": Path(path)})
-    except (ValueError, TypeError):
-        return None
-
-
-def survey(folder: str | Path) -> Survey:
-    """Walk a folder without opening a file: type, size, executable bit and link target of each entry.
-
-    Enough to notice whatever is missing, cut short or replaced, at the price of one lstat each.
-    """
-    size, lines = 0, []
-    for path, entry in _walk(os.fspath(folder), ""):
-        if entry.is_symlink():
-            lines.append(f"{path}\0-> {os.readlink(entry.path)}")
-            continue
-        status = entry.stat(follow_symlinks=False)
-        size += status.st_size
-        lines.append(f"{path}\0{status.st_size} {'x' if status.st_mode & stat.S_IXUSR else '-'}")
-    listing = "\n".join(sorted(lines)).encode("utf-8", "surrogateescape")
-    return Survey(size, len(lines), hashlib.sha256(listing).hexdigest())
-
-
-def _walk(folder: str, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name in NOT_CONTENT or entry.name.startswith(".nfs"):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                yield from _walk(entry.path, f"{prefix}{entry.name}/")
-            else:
-                yield prefix + entry.name, entry
-
-
-def what_is_wrong(release: Release) -> str:
-    """Why a published release is not what was published, or an empty string when it is."""
-    assert release.path is not None
-    found = survey(release.path)
-    if found.tree == release.tree:
-        return ""
-    return (
-        f"`{release.path}` held {release.files} files with {release.size} bytes when it was published, "
-        f"and holds {found.files} with {found.size} now"
-        + ("" if (found.files, found.size) != (release.files, release.size) else ": names, links or modes differ")
-    )
 
 
 class StoreLock(Lock):
@@ -211,16 +116,20 @@ class Store:
                 delete_tree(partial)
 
     def publish(self, partial: Path, release: Release) -> Path:
-        """Give a finished folder its final name. A complete release already there wins: same content.
+        """Give a finished folder its final name. The same release already there wins.
 
-        What stands there without a record, or differs from its record, is put away first.
+        What stands there damaged, without a record, or made otherwise, is put away first.
         """
         self._require_lock()
         found = survey(partial)
         release = replace(release, size=found.size, files=found.files, tree=found.tree)
         final = self.store / release.folder
         there = read_release(final)
-        if there is not None and not what_is_wrong(there):
+        if (
+            there is not None
+            and (there.tree, there.extra) == (release.tree, release.extra)
+            and not what_is_wrong(there)
+        ):
             return final
         text = json.dumps(release.record(), indent=2, sort_keys=True) + "\n"
         write_atomic(partial / RECORD, text)
@@ -239,44 +148,42 @@ class Store:
         self._delete(release.path)
 
     def prune(self, name: str, keep: int, protected: Iterable[Path] = ()) -> list[Release]:
-        """Remove what ``prunable`` names, and say what that was."""
-        gone = self.prunable(name, keep, protected)
-        for release in gone:
+        """Remove all but the ``keep`` newest of the releases that nothing needs; what was removed."""
+        old = not_open(self.store, self.unneeded(name, protected)[keep:])
+        for release in old:
             self.remove(release)
-        return gone
+        return old
 
-    def prunable(self, name: str, keep: int, protected: Iterable[Path] = ()) -> list[Release]:
-        """The releases of a component that are old enough to go: all but the ``keep`` newest of
-        those that nothing needs. Needed is what ``protected`` lists, what a link under the root
-        names, and what a process of this host has open."""
-        releases = self.releases(name)
-        needed = {os.path.realpath(path) for path in protected} | self._linked()
-        spare = [release for release in releases if os.path.realpath(str(release.path)) not in needed][keep:]
-        if not spare:
-            return []
-        in_use = open_paths(os.path.realpath(self.store))
-        return [release for release in spare if os.path.basename(str(release.path)) not in in_use]
+    def unneeded(self, name: str, protected: Iterable[Path] = (), moved: Collection[str] = ()) -> list[Release]:
+        """The releases of a component, newest first, that neither ``protected`` lists nor a link names:
+        one below the root (but those in ``moved``, paths from the root), or one in another release."""
+        needed = {os.path.realpath(path) for path in protected}
+        needed.update(folder for folder, links in self.users().items() if links - set(moved))
+        return [release for release in self.releases(name) if os.path.realpath(str(release.path)) not in needed]
+
+    def users(self) -> dict[str, set[str]]:
+        """Which links name each release (its real path): those below the root, and those of other
+        releases, as an environment's ``bin/python``. Links are given as paths from the root."""
+        found: dict[str, set[str]] = {}
+        for link in self.links():
+            found.setdefault(self._release_of(self.root / link), set()).add(link)
+        for release in self.releases():
+            own = os.path.realpath(str(release.path))
+            for folder in (str(release.path), os.path.join(str(release.path), "bin")):
+                for link in _links_in(folder):
+                    named = self._release_of(link)
+                    if named not in ("", own):
+                        found.setdefault(named, set()).add(os.path.relpath(link, self.root))
+        return found
 
     def links(self) -> dict[str, str]:
         """Every link below the root that leads into the store: its path from the root -> its target."""
-        found = {}
-        for folder in LINK_FOLDERS:
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.root / folder) as entries:
-                for entry in entries:
-                    if entry.is_symlink() and self._release_of(entry.path):
-                        found[os.path.join(folder, entry.name)] = os.readlink(entry.path)
-        return found
-
-    def _linked(self) -> set[str]:
-        """The releases that links name: those of the root, and those of other releases (an
-        environment's ``bin/python``)."""
-        named = {self._release_of(self.root / link) for link in self.links()}
-        for release in self.releases():
-            for folder in (str(release.path), os.path.join(str(release.path), "bin")):
-                with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
-                    targets = {self._release_of(entry.path) for entry in entries if entry.is_symlink()}
-                    named |= targets - {os.path.realpath(str(release.path))}
-        return named - {""}
+        return {
+            os.path.relpath(link, self.root): os.readlink(link)
+            for folder in LINK_FOLDERS
+            for link in _links_in(os.path.join(self.root, folder))
+            if self._release_of(link)
+        }
 
     def _release_of(self, path: str | Path) -> str:
         """The folder of the store that a path lies in once every link is followed, or ''."""
@@ -301,6 +208,14 @@ class Store:
                 f"The lock `{self._lock.path}` was taken over while this run was suspended",
                 hint="Run again: what the other run has published is used as it is",
             )
+
+
+def _links_in(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.path for entry in entries if entry.is_symlink()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def relative_target(link: str | Path, target: str | Path) -> str:
@@ -334,81 +249,3 @@ def write_manifest(root: str | Path) -> bool:
         return False
     write_atomic(Path(root) / MANIFEST, json.dumps(content, indent=2, sort_keys=True) + "\n")
     return True
-
-
-def open_paths(store: str) -> set[str]:
-    """Names of the store's folders from which a process of this host runs, works or has a file open.
-
-    Another user's processes are seen by root only; other hosts' not at all.
-    """
-    prefix, found = store.rstrip(os.sep) + os.sep, set()
-    processes = os.listdir("/proc") if os.path.isdir("/proc") else []
-    for process in filter(str.isdigit, processes):
-        for path in _process_paths(f"/proc/{process}"):
-            if path.startswith(prefix):
-                found.add(path[len(prefix) :].partition(os.sep)[0])
-    return found
-
-
-def _process_paths(process: str) -> Iterator[str]:
-    links = [f"{process}/exe", f"{process}/cwd"]
-    with contextlib.suppress(OSError):
-        links += [f"{process}/fd/{number}" for number in os.listdir(f"{process}/fd")]
-    for link in links:
-        with contextlib.suppress(OSError):
-            yield os.readlink(link)
-    with contextlib.suppress(OSError), open(f"{process}/maps", encoding="utf-8", errors="surrogateescape") as lines:
-        for line in lines:
-            _numbers, slash, path = line.partition("/")
-            if slash:
-                yield slash + path.rstrip("\n")
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it, readable by everyone whatever the umask says."""
-    if path.is_dir():
-        return
-    make_folder(path.parent)
-    try:
-        path.mkdir()
-        path.chmod(path.stat().st_mode | 0o755)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise ArmstageError(
-            f"Failed to make the folder `{path}`: {error.strerror or error}",
-            hint=f"This user must be able to write in `{path.parent}`",
-        ) from error
-
-
-def delete_tree(path: Path) -> None:
-    """Remove a folder, folders without write permission inside it included."""
-
-    def unlock(function: Callable[[str], Any], name: str, _error: Any) -> None:
-        os.chmod(os.path.dirname(name), 0o700)
-        os.chmod(name, 0o700, follow_symlinks=True)
-        function(name)
-
-    try:
-        shutil.rmtree(path, onerror=unlock)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        # A file still open on another host of an NFS keeps its folder: the next run sweeps it.
-        if error.errno not in (errno.ENOTEMPTY, errno.EBUSY):
-            raise
-
-
-def sync_filesystem(path: Path) -> None:
-    """Have everything written so far on this path's filesystem reach the disk, and nothing else's.
-
-    A rename may otherwise survive a lost node when the data it published did not.
-    """
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.syncfs(handle) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), str(path))
-    finally:
-        os.close(handle)

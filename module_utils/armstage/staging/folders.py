@@ -1,0 +1,60 @@
+"""Folders: made for everyone to read, removed whatever their modes, and brought to the disk."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+from pathlib import Path
+
+from ..errors import ArmstageError
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, readable by everyone whatever the umask says."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    try:
+        path.mkdir()
+        path.chmod(path.stat().st_mode | 0o755)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise ArmstageError(
+            f"Failed to make the folder `{path}`: {error.strerror or error}",
+            hint=f"This user must be able to write in `{path.parent}`",
+        ) from error
+
+
+def delete_tree(path: Path) -> None:
+    """Remove a folder, folders without write permission inside it included."""
+    try:
+        try:
+            shutil.rmtree(path)
+        except PermissionError:
+            for folder, _folders, _files in os.walk(path):
+                os.chmod(folder, 0o700)
+            shutil.rmtree(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        # A file still open on another host of an NFS keeps its folder: the next run sweeps it.
+        if error.errno not in (errno.ENOTEMPTY, errno.EBUSY):
+            raise
+
+
+def sync_filesystem(path: Path) -> None:
+    """Have everything written so far on this path's filesystem reach the disk, and nothing else's.
+
+    A rename may otherwise survive a lost node when the data it published did not.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.syncfs(handle) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(path))
+    finally:
+        os.close(handle)
