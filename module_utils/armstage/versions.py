@@ -1,0 +1,57 @@
+"""Version numbers as people write them: compared, and held against conditions such as ``>=2.11,<2.12``."""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import Any
+
+from .errors import ArmstageError
+
+_OPERATORS = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+
+
+def release(version: Any) -> tuple[int, ...]:
+    """The numbers that order versions: ``2.11.0+cu130`` and ``2.11`` are both (2, 11).
+
+    Raises ArmstageError for text that does not start with a number.
+    """
+    match = re.match(r"[vn]?(\d+(?:\.\d+)*)", str(version).strip())
+    if match is None:
+        raise ArmstageError(f"Expected a version number, but received: `{version}`")
+    numbers = [int(number) for number in match.group(1).split(".")]
+    while len(numbers) > 1 and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def minor(version: Any) -> str:
+    """The first two numbers: ``3.12`` of ``3.12.12``."""
+    match = re.match(r"\d+\.\d+", str(version).strip())
+    if match is None:
+        raise ArmstageError(f"Expected a version such as `3.12`, but received: `{version}`")
+    return match.group()
+
+
+def matches(version: Any, condition: str) -> bool:
+    """True when the version meets every part of a condition such as ``>=2.11,<2.12``."""
+    for part in condition.split(","):
+        match = re.fullmatch(r"\s*(==|!=|>=|<=|>|<)\s*(\S+)\s*", part)
+        if match is None:
+            raise ArmstageError(f"Expected a condition such as `>=2.11`, but received: `{part}`")
+        if not _OPERATORS[match.group(1)](release(version), release(match.group(2))):
+            return False
+    return True
+
+
+def within(version: Any, span: str) -> bool:
+    """True when the minor version lies in ``oldest-newest``, both included: 3.12.12 in ``3.10-3.14``."""
+    oldest, newest = span.split("-")
+    return release(oldest) <= release(minor(version)) <= release(newest)
