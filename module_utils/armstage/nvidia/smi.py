@@ -1,0 +1,152 @@
+"""nvidia-smi, asked last and as seldom as possible: each run needs about a second.
+
+`-q -x` says nearly everything and is asked first. Whatever comes back is read by what it looks like,
+not by what was asked, so a wrapper that answers in another form is understood as well.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from ..errors import ArmstageError
+from ..run import Completed, run
+from . import smi_text, smi_xml
+from .reading import Answer, Reading, Report, as_version
+
+FORMS = (("-q", "-x"), (), ("--version",), ("-q",))
+"""Arguments in the order of how much the answer says and how well it can be read."""
+
+WSL = "/usr/lib/wsl/lib/nvidia-smi"
+"""Where Windows puts it; not on the PATH of a shell that is not interactive."""
+
+MAX_OUTPUT = 4 * 1024 * 1024
+"""Bytes of output that are read; `-q -x` of eight GPUs is half a megabyte."""
+
+FAILURES = (
+    ("driver/library version mismatch", 18, "driver-library-mismatch"),
+    ("couldn't communicate with the nvidia driver", 9, "driver-not-loaded"),
+    ("no devices were found", 6, "no-devices"),
+    ("couldn't find libnvidia-ml.so", 12, "cuda-unreported"),
+    ("driver is not loaded", 9, "driver-not-loaded"),
+)
+"""Text in lower case, exit status, and what they say about the host.
+
+nvidia-smi's manual lists the exit statuses; 18 was seen with the mismatch (580.126.09, NVML 580.159).
+"""
+
+
+def find(program: str) -> str | None:
+    """The path of nvidia-smi: as given when it is a path, else looked for. None where there is none."""
+    if os.sep in program:
+        return program if os.path.exists(program) else None
+    return shutil.which(program) or (WSL if os.path.exists(WSL) else None)
+
+
+def ask(program: str, timeout: float) -> Answer:
+    """Ask until driver, CUDA and GPUs are known; each run may take ``timeout`` seconds.
+
+    The first run that does not return, whose output is cut off, or that names a fault of the host
+    ends it: the next one would say the same.
+    """
+    answer = Answer("nvidia-smi")
+    for form in FORMS:
+        if not _run(answer, program, form, timeout):
+            if answer.status == "no-devices" and not answer.has("cuda"):
+                _run(answer, program, ("--version",), timeout)
+            return answer
+        cuda = answer.has("cuda") or answer.has("refused")
+        if cuda and answer.has("driver") and answer.has("gpus"):
+            break
+    gpus = next((report.gpus for report in answer.reports if report.gpus), [])
+    if not all(gpu["compute_capability"] for gpu in gpus) or not gpus:
+        _query(answer, program, "gpu", smi_text.GPU_QUERY, timeout)
+    if any(gpu["mig"] for gpu in gpus):
+        _run(answer, program, ("-L",), timeout)
+    if all(report.processes is None for report in answer.reports):
+        _query(answer, program, "compute-apps", smi_text.PROCESS_QUERY, timeout)
+    return answer
+
+
+def _query(answer: Answer, program: str, kind: str, columns: tuple[str, ...], timeout: float) -> None:
+    if not answer.wedged:
+        form = (f"--query-{kind}={','.join(columns)}", "--format=csv")
+        _run(answer, program, form, timeout, columns)
+
+
+def _run(answer: Answer, program: str, form: tuple[str, ...], timeout: float, columns: tuple[str, ...] = ()) -> bool:
+    """Run it once and take what it says; False when asking on is of no use."""
+    shown = " ".join(("nvidia-smi", *form))
+    try:
+        completed = run([program, *form], timeout, {**os.environ, "LC_ALL": "C"}, max_output=MAX_OUTPUT)
+    except OSError as error:
+        answer.notes.append(f"`{program}` does not start: {error.strerror or error}")
+        return False
+    if completed.timed_out:
+        left = " and could not be killed" if completed.abandoned else ""
+        answer.wedged = f"`{shown}` did not return within {timeout:g} s{left}"
+        return False
+    if completed.truncated:
+        answer.notes.append(f"`{shown}` wrote more than {MAX_OUTPUT // 2**20} MiB, which was cut off")
+        return False
+    return _take(answer, completed, shown, columns)
+
+
+def _take(answer: Answer, completed: Completed, shown: str, columns: tuple[str, ...]) -> bool:
+    status, line = failure(completed)
+    if status:
+        answer.status, answer.line = answer.status or status, answer.line or line
+        answer.reports.append(_library_of(completed, shown))
+        return False
+    try:
+        report = parse(completed.out, shown, columns)
+    except ArmstageError as error:
+        answer.notes.append(error.message)
+        return True
+    if completed.rc and not (report.driver or report.gpus or report.processes):
+        told = next((line for line in (completed.out + completed.err).splitlines() if line.strip()), "")
+        answer.notes.append(f"`{shown}` ended with status {completed.rc}: `{told.strip()[:200]}`")
+        return True
+    answer.reports.append(report)
+    return True
+
+
+def parse(text: str, source: str, columns: tuple[str, ...] = ()) -> Report:
+    """Read an output of nvidia-smi by what it looks like. Raises ArmstageError for broken XML.
+
+    ``columns`` are those of a csv query; without them, what is none of the forms says nothing.
+    """
+    start = text.lstrip()[:400]
+    if start.startswith("<"):
+        return smi_xml.parse(text.lstrip(), source)
+    if "NVSMI LOG" in start:
+        return smi_text.query(text, source)
+    if start.startswith("GPU 0: "):
+        return smi_text.listing(text, source)
+    if start.lower().startswith("nvidia-smi version"):
+        return smi_text.version_table(text, source)
+    if "| NVIDIA-SMI" in text or not columns:
+        return smi_text.banner(text, source)
+    return smi_text.table(text, source, columns)
+
+
+def failure(completed: Completed) -> tuple[str | None, str]:
+    """(status, literal line) of a run that says why it cannot answer, else (None, "")."""
+    lines = [line.strip() for line in (completed.out[:4096] + "\n" + completed.err[:4096]).splitlines()]
+    for words, code, status in FAILURES:
+        line = next((line for line in lines if words in line.lower()), None)
+        if line is not None:
+            return status, line[:200]
+        if completed.rc == code and not completed.out.strip():
+            return status, next((line[:200] for line in lines if line), f"exit status {code}")
+    return None, ""
+
+
+def _library_of(completed: Completed, source: str) -> Report:
+    """The second line of a mismatch: `NVML library version: 580.159`."""
+    report = Report(source)
+    for line in (completed.out + "\n" + completed.err)[:4096].splitlines():
+        name, _colon, value = line.partition(":")
+        if name.strip().lower() == "nvml library version" and as_version(value):
+            report.library = Reading(as_version(value), source, line.strip())
+    return report
