@@ -21,6 +21,10 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "module_utils"))
+
+from armstage.stack import torch_requirements  # noqa: E402
+
 STACKS = ROOT / "vars" / "stacks"
 PLATFORM = "aarch64-manylinux_2_28"
 PYTHONS = ("3.12", "3.13")
@@ -58,9 +62,10 @@ def lock_requirements(options: list[str]) -> None:
 
 
 def lock_stack(path: Path, options: list[str]) -> None:
+    compatibility = yaml.safe_load((ROOT / "vars" / "compatibility.yml").read_text())["armstage_compatibility"]
     torch = yaml.safe_load(path.read_text())["armstage_stack"]["torch"]
-    source = "\n".join(torch["requirements"])
-    for lock in torch["locks"].values():
+    for tag, lock in torch["locks"].items():
+        source = "\n".join(torch_requirements(torch, compatibility, tag) + torch["also"])
         output = STACKS / lock
         pins = {
             python: compile_pins(source, output, "--python-platform", PLATFORM, "--python-version", python, *options)
