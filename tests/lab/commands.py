@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+import threading
 from pathlib import Path
 
 from armstage.errors import ArmstageError
 
-from . import apt, emulation, image, inventory, nodes, podman, prerequisites
-from .host import Host, read_host
+from . import apt, archives, emulation, image, inventory, mirror, nodes, podman, prerequisites
+from .host import Host, cache_folder, read_host
 
 
 def check(host: Host, _arguments: argparse.Namespace) -> int:
@@ -70,6 +72,19 @@ def write_inventory(_host: Host, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def fill_mirror(host: Host, arguments: argparse.Namespace) -> int:
+    folder = arguments.folder or cache_folder() / "mirror"
+    made = archives.lay_out(folder, host)
+    if not arguments.serve:
+        print(json.dumps(archives.extra_vars(made), indent=2))
+        return 0
+    faults = dict(pair.split("=", 1) for pair in arguments.fault)
+    with mirror.Mirror(folder, faults, arguments.port) as served:
+        print(json.dumps(archives.extra_vars(made, served.url), indent=2), flush=True)
+        threading.Event().wait()
+    return 0
+
+
 def clean(_host: Host, arguments: argparse.Namespace) -> int:
     for name in nodes.names():
         nodes.down(name)
@@ -107,6 +122,13 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("names", nargs="*", metavar="NAME")
     command.add_argument("--root", required=True)
     command.add_argument("--cuda-version", default="13.0")
+    command = add("mirror", fill_mirror, "make the upstream archives, and print the roles' variables for them")
+    command.add_argument("folder", nargs="?", type=Path, help="default: below the cache folder")
+    command.add_argument("--serve", action="store_true", help="and serve them until interrupted")
+    command.add_argument("--port", type=int, default=0)
+    faults = ", ".join(f"{name} ({text})" for name, text in mirror.FAULTS.items())
+    text = f"for paths with PART: {faults}"
+    command.add_argument("--fault", action="append", default=[], metavar="PART=FAULT", help=text)
     command = add("clean", clean, "remove the lab's nodes, network and images")
     command.add_argument("--archives", action="store_true", help="and the archives that images are loaded from")
     return top
@@ -116,6 +138,8 @@ def main() -> int:
     arguments = parser().parse_args()
     try:
         return int(arguments.action(read_host(), arguments))
+    except KeyboardInterrupt:
+        return 130
     except ArmstageError as error:
         print(f"error: {error.message}", file=sys.stderr)
         if error.hint:

@@ -6,9 +6,9 @@ On an arm64 machine nothing here is needed (`Host.emulates`).
 from __future__ import annotations
 
 import os
-import struct
 from pathlib import Path
 
+from armstage.elf import reader
 from armstage.errors import ArmstageError
 from armstage.run import run
 
@@ -30,7 +30,6 @@ EMULATORS = tuple(Path("/usr/bin", name) for name in ("qemu-aarch64-static", "qe
 CPU_MODELS = ("neoverse-n1", "cortex-a72")
 # What a Neoverse N1 says in its main ID register.
 MIDR = "0x00000000413fd0c1"
-PT_INTERP = 3
 
 
 def parse_entry(text: str) -> dict[str, str]:
@@ -92,15 +91,8 @@ def find_emulator() -> Path:
 
 
 def is_static(path: Path) -> bool:
-    """Whether a 64-bit little-endian ELF program names no interpreter, which is to say no dynamic loader."""
-    with path.open("rb") as file:
-        header = file.read(64)
-        if header[:6] != b"\x7fELF\x02\x01":
-            return False
-        offset, size, count = struct.unpack_from("<Q", header, 32)[0], *struct.unpack_from("<HH", header, 54)
-        file.seek(offset)
-        table = file.read(size * count)
-    return all(struct.unpack_from("<I", table, index * size)[0] != PT_INTERP for index in range(count))
+    """Whether a program names no interpreter, which is to say no dynamic loader."""
+    return reader.read(str(path)).interpreter == ""
 
 
 def cpu_model() -> str | None:

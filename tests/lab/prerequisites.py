@@ -17,7 +17,8 @@ from .host import Host
 # netavark and aardvark-dns are helpers of podman's, outside PATH (`helper_binaries_dir` of containers.conf(5)).
 HELPER_FOLDERS = ("/usr/libexec/podman", "/usr/lib/podman", "/usr/local/libexec/podman", "/usr/local/lib/podman")
 # From these releases on the package qemu-user holds the static emulator, qemu-user-static is a transitional package
-# that depends on it, and netavark recommends nftables; before, qemu-user is dynamic and netavark calls iptables.
+# that depends on it, and netavark recommends nftables; before, qemu-user is dynamic and netavark calls iptables. A
+# derivative counts as before: there both names are known.
 NEW_PACKAGES = {"debian": (13,), "ubuntu": (25, 4)}
 
 
@@ -53,18 +54,19 @@ def helper(name: str) -> tuple[str, ...]:
 
 def needs(host: Host, has_mirror: bool) -> list[Need]:
     """What this machine must have: an emulator where it is not arm64, mmdebstrap where it has a Debian mirror."""
-    new = host.version == () or host.version >= NEW_PACKAGES.get(host.distribution, ())
+    since = NEW_PACKAGES.get(host.distribution)
+    old = host.uses_apt and (since is None or () < host.version < since)
     usable_crun = host.unified_cgroups and host.raises_limits
     wanted = [
         Need(("podman",), "podman"),
         Need(("crun", "runc") if usable_crun else ("runc",), "crun" if usable_crun else "runc"),
         Need(helper("netavark"), "netavark"),
         Need(helper("aardvark-dns"), "aardvark-dns"),
-        Need(("nft",), "nftables") if new else Need(("iptables",), "iptables"),
+        Need(("iptables",), "iptables") if old else Need(("nft",), "nftables"),
     ]
     if host.emulates:
         others = (("dnf", "qemu-user-static-aarch64"), ("zypper", "qemu-linux-user"), ("pacman", "qemu-user-static"))
-        package = "qemu-user" if new else "qemu-user-static"
+        package = "qemu-user-static" if old else "qemu-user"
         wanted.append(Need(tuple(map(str, emulation.EMULATORS)), package, others))
     if has_mirror:
         wanted += [
@@ -100,12 +102,12 @@ def remedy(host: Host, absent: Sequence[Need]) -> str:
     return f"As root: {INSTALL[manager]} {names}" if manager else f"Install: {names}"
 
 
-def install(host: Host) -> list[str]:
-    """Install what is missing. The names of the packages installed; empty where nothing was missing.
+def install(host: Host, wanted: Sequence[Need] | None = None) -> list[str]:
+    """Install what is missing of `wanted`, or of all that nodes need. The packages installed; empty where none was.
 
     Raises ArmstageError where it is not for us to install: another distribution, or no root.
     """
-    absent = missing(needs(host, apt.mirror(host) is not None))
+    absent = missing(needs(host, apt.mirror(host) is not None) if wanted is None else wanted)
     if not absent:
         return []
     if not (host.root and host.uses_apt and shutil.which("apt-get")):
