@@ -1,0 +1,186 @@
+"""A Python environment put together in a private folder, and looked through before it is published."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..elf.reader import find_elf
+from ..elf.torchcodec import library_dirs
+from ..errors import ArmstageError
+from ..run import run
+from ..wheels import installed, literals
+from . import venv
+from .pins import disagreement, read_pins, read_pylock, write_pins
+from .uv import Uv
+
+BUILDS = ("torch", "torchvision", "torchcodec")
+"""Projects that have one build per CUDA, and say which in the local part of version.py's version."""
+
+SAME_MAJOR_WILL_DO = ("torchcodec",)
+"""Those that link nothing but what is the same in every CUDA of one major version: torch 2.15.0+cu132
+with torchcodec 0.17.0+cu130 decodes (measured 2026-11)."""
+
+GPU_CODE = ("cuda", "amdgpu")
+"""Machines of ELF files that hold code for a GPU."""
+
+HERE = "share/armstage"
+"""The folder of an environment in which armstage keeps what it was made from and what it needs."""
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """What an environment holds: versions by project, projects whose wheel no digest was known of, build
+    tags by project, ELF files by machine, folders for the loader's path, digest of its lock."""
+
+    installed: dict[str, str]
+    unhashed: tuple[str, ...]
+    builds: dict[str, str]
+    elf: dict[str, int]
+    library_dirs: list[str]
+    lock_sha256: str
+
+
+def assemble(
+    folder: Path,
+    uv: Uv,
+    python: venv.Interpreter,
+    tag: str,
+    machine: str,
+    requirements: tuple[str, ...],
+    constraints: str = "",
+    lock: str = "",
+) -> Assembled:
+    """Fill an empty folder with an environment. Without a lock the requirements are resolved first, and
+    what they came to is the lock. Raises ArmstageError for an environment that would not be right."""
+    with _readable_by_all():
+        venv.prepare(folder)
+        unhashed, lock = _install(folder, uv, requirements, constraints, lock)
+        venv.finish(folder, python)
+        site = venv.site_packages(folder, python)
+        packages = {name: found.version for name, found in installed(str(site)).items()}
+        builds = _builds(site, packages)
+        check_builds(tag, packages, builds)
+        elf = _count_elf(folder, machine)
+        needed = library_dirs(str(folder)) if "torchcodec" in packages else []
+        (folder / HERE / "library_dirs").write_text("".join(f"{path}\n" for path in needed), encoding="utf-8")
+    return Assembled(packages, unhashed, builds, elf, needed, hashlib.sha256(lock.encode()).hexdigest())
+
+
+@contextlib.contextmanager
+def _readable_by_all() -> Iterator[None]:
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def _install(
+    folder: Path, uv: Uv, requirements: tuple[str, ...], constraints: str, lock: str
+) -> tuple[tuple[str, ...], str]:
+    """The projects installed without a digest, and the lock."""
+    asked, pins = folder / HERE / "requirements.txt", folder / HERE / "lock.txt"
+    asked.write_text("".join(f"{requirement}\n" for requirement in requirements), encoding="utf-8")
+    if lock:
+        wrong = disagreement(requirements, read_pins(lock))
+        if wrong:
+            raise ArmstageError(f"Found {wrong}", hint="Give the lock that was resolved from these requirements")
+        pins.write_text(lock, encoding="utf-8")
+        uv.install(folder, pins, None, "--require-hashes")
+        return (), lock
+    limits = folder / HERE / "constraints.txt" if constraints else None
+    if limits is not None:
+        limits.write_text(constraints, encoding="utf-8")
+    resolved = read_pylock(uv.resolve(asked, limits))
+    lock = write_pins(resolved)
+    pins.write_text(lock, encoding="utf-8")
+    known = {name for name, pin in read_pins(constraints).items() if pin.digests}
+    uv.install(folder, pins, limits if known else None, "--no-deps")
+    return tuple(pin.name for pin in resolved if not pin.digests and pin.name not in known), lock
+
+
+def _builds(site: Path, packages: dict[str, str]) -> dict[str, str]:
+    """The build of each project that has several: `cu130` of ``__version__ = '2.11.0+cu130'``."""
+    found = {}
+    for name in BUILDS:
+        if name in packages:
+            version = str(literals(str(site / name / "version.py")).get("__version__") or packages[name])
+            found[name] = version.partition("+")[2]
+    return found
+
+
+def check_builds(tag: str, packages: dict[str, str], builds: dict[str, str]) -> None:
+    """Raise ArmstageError unless the builds are those of the wheel index ``tag``. Pure.
+
+    A build without a tag says nothing about CUDA and fits any. torch is compared with the tag where
+    that is one of an index, the others with torch.
+    """
+    if packages.get("torchcodec", "").startswith("0.0.0"):
+        raise ArmstageError(
+            f"torchcodec {packages['torchcodec']} is an empty placeholder: its first aarch64 wheel is 0.11.0",
+            hint="Require torchcodec 0.11.0 or newer",
+        )
+    torch = builds.get("torch", "")
+    if re.fullmatch(r"cu\d+|cpu", tag) and torch and torch != tag:
+        raise ArmstageError(
+            f"Wrong wheel: +{torch}: torch {packages['torch']} is built for `{torch}`, expected `{tag}`",
+            hint=f"This torch of {tag} was not to be had for aarch64: choose a version that its index has",
+        )
+    for name, build in builds.items():
+        if not torch or not build or build == torch:
+            continue
+        if name in SAME_MAJOR_WILL_DO and cuda_major(build) == cuda_major(torch) != "":
+            continue
+        raise ArmstageError(
+            f"Wrong wheels: torch is built for `{torch}`, but {name} {packages[name]} for `{build}`",
+            hint=f"Take both from the index of {torch}: they can't be loaded together",
+        )
+
+
+def cuda_major(build: str) -> str:
+    """`cu130` -> `13`, and an empty string for what is no CUDA build."""
+    found = re.fullmatch(r"cu(\d+)\d", build)
+    return found[1] if found else ""
+
+
+def _count_elf(folder: Path, machine: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for path, found in find_elf(str(folder)):
+        if found != machine and found not in GPU_CODE:
+            raise ArmstageError(
+                f"`{os.path.relpath(path, folder)}` is for {found}, expected {machine}",
+                hint=f"The wheel that holds it is not for {machine}: choose another, or correct `python_platform`",
+            )
+        counts[found] = counts.get(found, 0) + 1
+    return counts
+
+
+def compiler(choice: str, minor: str) -> str:
+    """The interpreter of this host that is to compile bytecode for Python ``minor``, or an empty string:
+    bytecode is the same in every release of one minor version."""
+    if choice in ("", "none"):
+        return ""
+    if choice == "auto":
+        return shutil.which(f"python{minor}") or (sys.executable if _minor_of(sys.executable) == minor else "")
+    found = _minor_of(choice)
+    if found != minor:
+        raise ArmstageError(
+            f"Expected Python {minor} in `compile_python`, but `{choice}` "
+            + (f"is {found}" if found else "can't be run"),
+            hint=f"Give a Python {minor} of this host, or auto",
+        )
+    return choice
+
+
+def _minor_of(python: str) -> str:
+    with contextlib.suppress(OSError):
+        return run([python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], timeout=10).out.strip()
+    return ""
