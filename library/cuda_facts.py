@@ -68,9 +68,9 @@ EXAMPLES = r"""
 - name: Read what the driver says
   cuda_facts:
 
-- name: Say what was found, and where
-  ansible.builtin.debug:
-    msg: "{{ ansible_facts.cuda.message }} ({{ ansible_facts.cuda.sources.cuda_version.source }})"
+- name: Give a slow node more time before it counts as wedged
+  cuda_facts:
+    timeout: 30
 
 - name: Choose for compute nodes that this host cannot reach
   cuda_facts:

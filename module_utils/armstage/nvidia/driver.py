@@ -107,13 +107,13 @@ def facts(host: Host, given: dict[str, Reading]) -> dict[str, Any]:
         **{name: found[0] for name, found in readings.items() if found},
         **given,
         "flavour": _flavour(host.kernel.module),
-        "arch": _arch(host),
         "gpus": gpus,
         "mig_devices": merge.devices(host.reports, "mig_devices"),
     }
     known = [entry for name in ("gpus", "mig_devices") for entry in _value(chosen, name)]
     chosen["processes"] = merge.gpu_processes(host, known)
-    chosen.update(_machine(host, gpus, differing))
+    machine = _machine(host, gpus, differing)
+    chosen.update(machine, arch=_arch(host, machine["platform"]))
     values = {name: _value(chosen, name) for name in FACTS}
     status = chosen["status"] or Reading(None, "", "")
     notes = [*host.kernel.unreadable, *(note for answer in host.answers for note in answer.notes)]
@@ -174,6 +174,7 @@ def _status(host: Host, readings: Readings, has_gpus: bool) -> Reading:
         return Reading("ok", *readings["cuda_version"][0][1:])
     refused = [(report.refused, report.source) for report in host.reports if report.refused]
     refused += [(answer.line, answer.source) for answer in named.values()]
+    refused += [(note, answer.source) for answer in host.answers for note in answer.notes]
     line, source = (refused or [("no source names one", "all sources")])[0]
     return Reading("cuda-unreported", source, line)
 
@@ -194,8 +195,9 @@ def _flavour(module: kernel.Module | None) -> Reading | None:
     return Reading(module.flavour, f"/{kernel.PROC_VERSION}", module.line)
 
 
-def _arch(host: Host) -> Reading:
-    """The machine's architecture. A tree elsewhere says it in /proc, or in the module's own line."""
+def _arch(host: Host, platform: Reading) -> Reading:
+    """The machine's architecture. A tree elsewhere says it in /proc, in the module's own line, or by
+    its platform: all that are known by name are aarch64."""
     if not host.live:
         text = (read_text(os.path.join(host.root, "proc/sys/kernel/arch")) or "").strip()
         if text:
@@ -203,6 +205,8 @@ def _arch(host: Host) -> Reading:
         module = host.kernel.module
         if module and module.arch:
             return Reading(module.arch, f"/{kernel.PROC_VERSION}", module.line)
+        if platform.value != "other":
+            return Reading("aarch64", *platform[1:])
     machine = os.uname().machine
     return Reading(machine, "uname", machine)
 

@@ -154,4 +154,4 @@ def test_holders_of_the_devices(tmp_path):
     (tmp_path / "proc/self").mkdir()
     found = processes.holders(str(tmp_path))
     assert [(process["pid"], process["name"]) for process in found.value] == [(7, "Xorg"), (90, "VLLM::EngineCor")]
-    assert found.line == "2 of 4 processes hold /dev/nvidia*"
+    assert found.line == "2 processes hold /dev/nvidia*"

@@ -43,8 +43,16 @@ EDITS = st.lists(
 )
 
 
-def damaged(text, edits):
-    """The text with, at each place (a fraction of its length), some characters replaced by others."""
+LOST_LINES = st.lists(st.floats(0, 1), max_size=4)
+
+
+def damaged(text, edits, lost):
+    """The text without some lines, and with some characters replaced; places are fractions of its length."""
+    lines = text.splitlines(keepends=True)
+    for place in lost:
+        at = int(place * len(lines))
+        del lines[at : at + 1]
+    text = "".join(lines)
     for place, length, instead in edits:
         at = int(place * len(text))
         text = text[:at] + instead + text[at + length :]
@@ -79,9 +87,9 @@ def check_report(name, text):
 
 
 @settings(max_examples=int(os.environ.get("ARMSTAGE_EXAMPLES", "500")), deadline=None, database=None)
-@given(name=st.sampled_from(sorted(RECORDINGS)), edits=EDITS)
-def test_damaged_input(name, edits):
-    text = damaged(RECORDINGS[name], edits)
+@given(name=st.sampled_from(sorted(RECORDINGS)), edits=EDITS, lost=LOST_LINES)
+def test_damaged_input(name, edits, lost):
+    text = damaged(RECORDINGS[name], edits, lost)
     host = merge.Host("/nonexistent", kernel.Kernel())
     if name.startswith("proc/"):
         module = kernel.parse_proc(text)

@@ -128,6 +128,20 @@ def test_what_is_no_version(cell):
     assert report.refused == line
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| NVIDIA-SMI 590.44.01              CUDA Version: 13.1     |",
+        "NVIDIA-SMI version  : 590.48.01\nNVML version        : 590.48\nCUDA Version        : 13.1\n",
+        "==============NVSMI LOG==============\nCUDA Version : 13.1\nGPU 00000000:01:00.0\n    GSP Firmware Version : 580.1\n",
+    ],
+)
+def test_the_version_of_the_tool_is_not_the_drivers(text):
+    report = smi.parse(text, "x")
+    assert report.driver is None
+    assert value(report.cuda) == "13.1"
+
+
 def test_the_new_field_wins_over_the_old_one():
     table = "CUDA Version : 13.2\nCUDA UMD Version : 13.3\nDriver Version : 1.1\nKMD Version : 610.62\n"
     report = smi_text.version_table(table, "x")
