@@ -11,7 +11,8 @@ GIB = 1024**3
 def page_cache_result(variables):
     """What counts of a host's two attempts: the one as root where there was one. Empty when unreachable."""
     attempts = [variables.get("__page_cache_root") or {}, variables.get("__page_cache_user") or {}]
-    return next((attempt for attempt in attempts if attempt and not attempt.get("skipped")), {})
+    made = (attempt for attempt in attempts if attempt and not attempt.get("skipped"))
+    return next((attempt for attempt in made if not attempt.get("unreachable")), {})
 
 
 def page_cache_table(hostvars, hosts):

@@ -129,11 +129,13 @@ def _walk(paths: Sequence[str], skipped: list[tuple[str, str]]) -> Iterator[str]
         skipped.append((str(error.filename), error.strerror or str(error)))
 
     for path in paths:
-        if not os.path.exists(path):
+        try:
+            os.stat(path)
+        except OSError as error:
             raise ArmstageError(
-                f"Expected a file or folder at `{path}`, but there is none",
-                hint="Name files or folders that exist on the host itself",
-            )
+                f"Failed to find the file or folder `{shown(path)}`: {error.strerror}",
+                hint="Name files or folders that exist on the host itself and that this user may see",
+            ) from error
         if not os.path.isdir(path):
             yield path
         for folder, _folders, names in os.walk(path, onerror=unreadable):
