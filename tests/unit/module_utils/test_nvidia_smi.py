@@ -133,7 +133,7 @@ def test_what_is_no_version(cell):
     [
         "| NVIDIA-SMI 590.44.01              CUDA Version: 13.1     |",
         "NVIDIA-SMI version  : 590.48.01\nNVML version        : 590.48\nCUDA Version        : 13.1\n",
-        "==============NVSMI LOG==============\nCUDA Version : 13.1\nGPU 00000000:01:00.0\n    GSP Firmware Version : 580.1\n",
+        "====NVSMI LOG====\nCUDA Version : 13.1\nGPU 00000000:01:00.0\n    GSP Firmware Version : 580.1\n",
     ],
 )
 def test_the_version_of_the_tool_is_not_the_drivers(text):
