@@ -58,7 +58,7 @@ class Watch:
         while not self._ended.wait(wait):
             started = time.monotonic()
             line = self._read()
-            if line and line != shown:
+            if line and line != shown and not line.startswith("0 "):
                 display.display(f"  {describe(line)}", color="bright gray")
                 shown = line
             wait = max(1.0, INTERVAL - (time.monotonic() - started))

@@ -10,17 +10,16 @@ from pathlib import Path
 # Plugins of the control node can't import a project's module_utils by Ansible's name (docs/decisions).
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "module_utils"))
 
-from ansible.errors import AnsibleFilterError
 from armstage import plan, sources
 from armstage.errors import ArmstageError
 
 
 def stage_plan(wishes, nodes, compatibility, probed, cpython):
-    """The plan of a stager (armstage/plan.py), its errors as Ansible's."""
+    """The plan of a stager (armstage/plan.py), or ``refusal``: why there is none, and what to do."""
     try:
         return plan.plan(wishes, nodes, compatibility, probed, cpython)
     except ArmstageError as error:
-        raise AnsibleFilterError(f"{error.message}\nhint: {error.hint}") from error
+        return {"refusal": f"{error.message}\nhint: {error.hint}"}
 
 
 class FilterModule:
@@ -29,6 +28,5 @@ class FilterModule:
             "stage_plan": stage_plan,
             "mirrored": sources.mirrored,
             "source_addresses": sources.addresses,
-            "repinned": sources.repinned,
             "unreachable": sources.unreachable,
         }

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import sources, stack, torch_index
+from .compatibility import PACKAGES
 from .errors import ArmstageError
 
 Facts = Mapping[str, Any]
@@ -19,9 +20,10 @@ def plan(wishes: Facts, nodes: Mapping[str, Facts], compatibility: Facts, probed
     """The whole plan of one stager, before the first byte is fetched.
 
     ``wishes``: ``root``, ``uv``, ``index`` (forced, or empty), ``mirror``, ``stack`` (the stack's data with
-    every override in it), ``stack_requirements`` (its own pins), ``lock`` and ``constraints`` (texts by tag).
+    every override in it), ``locked`` (the versions that ``locks``, texts by tag, and ``constraints`` pin).
     ``nodes``: name -> ``{cuda: facts of cuda_facts, python: {executable, version: {major, minor}}}``.
-    ``probed``: address -> ``{reachable, reason}``. ``cpython``: ``{available, reason}``.
+    ``probed``: address -> ``{reachable, reason}``. ``cpython``: what staged_release predicts, of which
+    ``available`` and ``skipped_sources`` are read.
 
     Returns ``{root, uv, python: {staged, path, version, link}, nodes: {name: choice}, environments:
     [{tag, requirements, constraints, sources}], sources, unreachable: {address: reason}, warnings}``.
@@ -53,12 +55,16 @@ def python_of(version: str, root: str, nodes: Mapping[str, Facts], cpython: Fact
     found = {_python_of_node(node) for node in nodes.values()}
     if len(found) != 1:
         raise ArmstageError(
-            f"CPython {version} can't be staged ({cpython['reason']}), and the nodes have different Pythons of their own: "
+            f"CPython {version} can't be staged ({_reasons(cpython)}), and the nodes have different Pythons of their own: "
             + ", ".join(f"{name} has {_python_of_node(node)[0]}" for name, node in nodes.items()),
             hint="Give a mirror that holds CPython: -e armstage_mirror=https://mirror.example.org",
         )
     path, minor = found.pop()
     return {"staged": False, "path": path, "version": minor, "link": link}
+
+
+def _reasons(cpython: Facts) -> str:
+    return "; ".join(f"{source['kind']}: {source['reason']}" for source in cpython["skipped_sources"])
 
 
 def _python_of_node(node: Facts) -> tuple[str, str]:
@@ -86,12 +92,13 @@ def _choose(name: str, cuda: Facts, wishes: Facts, python: str, compatibility: F
     try:
         return torch_index.choose(
             cuda,
+            compatibility,
             torch=wanted["torch"],
             torchvision=wanted["torchvision"],
             torchcodec=wanted["torchcodec"],
             python=python,
             force=wishes["index"] or None,
-            compatibility=compatibility,
+            uv=wishes["stack"]["uv"]["version"],
         )
     except ArmstageError as error:
         raise ArmstageError(f"{name}: {error.message}", hint=error.hint) from error
@@ -99,18 +106,16 @@ def _choose(name: str, cuda: Facts, wishes: Facts, python: str, compatibility: F
 
 def _environment(tag: str, choices: Mapping[str, Facts], wishes: Facts, compatibility: Facts) -> dict[str, Any]:
     wanted = wishes["stack"]["torch"]
-    url = next(choice["url"] for choice in choices.values() if choice["tag"] == tag)
+    locked = all(wanted[name] == wishes["locked"][name] for name in PACKAGES)
     return {
         "tag": tag,
-        "requirements": wanted["requirements"],
-        "constraints": wishes["constraints"],
+        "requirements": stack.torch_requirements(wanted, compatibility, tag) + list(wanted["also"]),
+        "constraints": wishes["constraints"] if locked else "",
         "sources": sources.torch_sources(
             tag,
-            url,
-            wanted["requirements"],
-            wishes["stack_requirements"],
-            lock=wishes["locks"].get(tag, ""),
-            pypi_tag=torch_index.pypi_tag(wanted["torch"], compatibility),
+            next(choice["url"] for choice in choices.values() if choice["tag"] == tag),
+            lock=wishes["locks"].get(tag, "") if locked else "",
+            pypi_tag=compatibility["torch"][wanted["torch"]]["pypi"],
             mirror=wishes["mirror"],
         ),
     }
@@ -119,7 +124,7 @@ def _environment(tag: str, choices: Mapping[str, Facts], wishes: Facts, compatib
 def _warnings(python: Facts, version: str, cpython: Facts, choices: Mapping[str, Facts]) -> list[str]:
     found = []
     if not python["staged"]:
-        found.append(f"CPython {version} is not staged ({cpython['reason']}); the nodes' own {python['path']} is used")
+        found.append(f"CPython {version} is not staged ({_reasons(cpython)}); the nodes' own {python['path']} is used")
     forced: Sequence[str] = [name for name, choice in choices.items() if choice.get("forced")]
     if forced:
         found.append(f"the wheel index of {', '.join(forced)} was forced, not chosen")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -61,37 +60,13 @@ def unreachable(probed: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return {address: found["reason"] for address, found in probed.items() if not found["reachable"]}
 
 
-def repinned(requirements: Sequence[str], versions: Mapping[str, str]) -> list[str]:
-    """The requirements with the named projects pinned to other versions: {"torch": "2.12.1"}."""
-    result = []
-    for requirement in requirements:
-        name = project(requirement)
-        result.append(f"{name}=={versions[name]}" if name in versions else requirement)
-    return result
-
-
-def project(requirement: str) -> str:
-    """The project a requirement names: ``nvidia-npp`` of ``nvidia-npp>=13.0,<13.1``."""
-    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement)
-    return re.sub(r"[-_.]+", "-", match.group(1)).lower() if match else ""
-
-
-def torch_sources(
-    tag: str,
-    index_url: str,
-    requirements: Sequence[str],
-    stack_requirements: Sequence[str],
-    lock: str = "",
-    pypi_tag: str = "",
-    mirror: str = "",
-) -> list[Source]:
+def torch_sources(tag: str, index_url: str, lock: str = "", pypi_tag: str = "", mirror: str = "") -> list[Source]:
     """Where an environment's wheels come from: a mirror, the PyTorch index, then PyPI.
 
-    PyPI counts only where its aarch64 wheels of this torch are of the same CUDA (``pypi_tag``), and
-    the stack's hashed lock only while its own pins are wanted.
+    PyPI counts only where its aarch64 wheels of this torch are of the same CUDA, ``pypi_tag``. ``lock`` pins
+    everything by sha256 as PyPI has it; empty where other versions are wanted.
     """
     sources = mirrored([{"kind": "upstream", "index_url": index_url}], mirror)
     if pypi_tag == tag:
-        own = list(requirements) == list(stack_requirements)
-        sources.append({"kind": "pypi", "lock": lock} if lock and own else {"kind": "pypi"})
+        sources.append({"kind": "pypi", "lock": lock} if lock else {"kind": "pypi"})
     return sources

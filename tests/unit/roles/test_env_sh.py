@@ -7,10 +7,12 @@ from pathlib import Path
 
 import jinja2
 import pytest
+import yaml
 
 TEMPLATES = Path(__file__).resolve().parents[3] / "roles" / "job_env" / "templates"
 SHELLS = [shell for shell in ("bash", "dash") if shutil.which(shell)]
-DRIVERS = ["615:13.4", "610:13.3", "595:13.2", "590:13.1", "580:13.0", "575:12.9", "570:12.8", "560:12.6"]
+COMPATIBILITY = yaml.safe_load((TEMPLATES.parents[2] / "vars" / "compatibility.yml").read_text())
+DRIVERS = COMPATIBILITY["armstage_compatibility"]["driver_cuda"]
 
 
 class Root:
