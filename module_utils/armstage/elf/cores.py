@@ -28,8 +28,8 @@ class Core:
     the FFmpeg libraries that those need were all found; ``absent`` when none was that tells this
     major from the others; else ``partial``. ``missing`` are those not found, ``found`` maps the
     sonames of the others to their files. ``own_missing`` are needs of torchcodec's files outside
-    FFmpeg; ``other_missing`` those of FFmpeg's libraries, and files of this core that only the other
-    cores have. ``process`` is what would be loaded.
+    FFmpeg; ``other_missing`` those of FFmpeg's libraries, and files of this core itself that cannot
+    be loaded or, by the other cores, should be there. ``process`` is what would be loaded.
     """
 
     core: int
@@ -49,9 +49,9 @@ class Core:
         return self.status == "complete" and not self.other_missing and not self.faults
 
     @property
-    def folder(self) -> str:
-        """The folder its FFmpeg was found in, empty where none was."""
-        return next((os.path.dirname(path) for path in self.found.values()), "")
+    def folders(self) -> list[str]:
+        """The folders that its FFmpeg was found in."""
+        return list(dict.fromkeys(os.path.dirname(path) for path in self.found.values()))
 
 
 @dataclass(frozen=True)
@@ -120,23 +120,23 @@ def observe(
 
 def _try(before: Process, layout: Layout, number: int) -> Core:
     process = before.fork()
-    files = filter(None, [process.open(path) for path in layout.cores[number]])
+    files = [file for file in map(process.open, layout.cores[number]) if file is not None]
     needs = list(dict.fromkeys(name for file in files for name in file.elf.needed if ffmpeg.is_ffmpeg(name)))
     found = {name: library.path for name in needs if (library := process.find(name)) is not None}
-    unmet = [
-        missing
-        for missing in process.missing[len(before.missing) :]
-        if missing.requester is None or not missing.name.startswith("libtorchcodec")
-    ]
-    missing = [each for each in unmet if ffmpeg.is_ffmpeg(each.name)]
-    rest = [each for each in unmet if not ffmpeg.is_ffmpeg(each.name)]
-    through_ffmpeg = [each for each in rest if _is_through_ffmpeg(each.requester)]
-    own = [each for each in rest if each not in through_ffmpeg]
-    other = [*through_ffmpeg, *(Missing(name) for name in layout.absent.get(number, ()))]
+    unmet = {missing.name: missing for missing in reversed(process.missing[len(before.missing) :])}
+    missing, own, other = [], [], [Missing(name) for name in layout.absent.get(number, ())]
+    for each in reversed(unmet.values()):
+        if ffmpeg.is_ffmpeg(each.name):
+            missing.append(each)
+        elif each.requester is None or _is_through_ffmpeg(each.requester):
+            other.append(each)
+        elif not each.name.startswith("libtorchcodec"):
+            own.append(each)
     there = [*found, *(each.name for each in missing if each.reason)]
-    status = "complete" if not missing else "partial" if any(map(ffmpeg.is_telling, there)) else "absent"
-    majors = filter(None, map(ffmpeg.major_of, needs))
-    return Core(number, next(majors, number), status, needs, missing, found, own, other, process)
+    evidence = files and any(map(ffmpeg.is_telling, there))
+    status = "complete" if files and not missing else "partial" if evidence else "absent"
+    major = next(filter(None, map(ffmpeg.major_of, needs)), number)
+    return Core(number, major, status, needs, missing, found, own, other, process)
 
 
 def _is_through_ffmpeg(library: Library | None) -> bool:

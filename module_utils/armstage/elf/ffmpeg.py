@@ -30,6 +30,9 @@ _NAME = re.compile(
     r"(?P<private>-[0-9a-f]{8})?\.so(\.(?P<number>\d+)(\.\d+)*)?"
 )
 
+PRIVATE = re.compile(r"-[0-9a-f]{8}(\.so|\.[\d.]+\.so)")
+"""What auditwheel puts into the name of a library that it takes into a wheel."""
+
 SYMBOL = re.compile(r"(av|avpriv|avcodec|avdevice|avfilter|avformat|avio|avsubtitle|avutil|swr|sws)_\w+")
 """A symbol of FFmpeg's own."""
 

@@ -28,7 +28,7 @@ def selected_ffmpeg(seen: Observation, core: Core, expected: int | None) -> Iter
 def _partly(core: Core, seen: Observation) -> Problem:
     major, first = core.ffmpeg_major, core.missing[0]
     wrong = found_wrong(first, core.process)
-    where = f" in `{core.folder}`" if core.folder else ""
+    where = f" in {quoted(core.folders)}" if core.folders else ""
     if wrong:
         return Problem(
             f"FFmpeg {major} is not usable: {wrong}",
@@ -76,16 +76,19 @@ def _unfit(core: Core, seen: Observation) -> Iterator[Problem]:
 
 
 def _third_party(core: Core, seen: Observation) -> Problem:
+    """A library that FFmpeg needs, or a file of torchcodec's own core."""
     missing = core.other_missing[0]
-    names = quoted(each.name for each in core.other_missing)
-    if missing.requester is None:
-        return Problem(f"{seen.torchcodec} lacks {names}, which its other cores have", "Install torchcodec again")
     wrong = found_wrong(missing, core.process)
-    return Problem(
-        f"FFmpeg {core.ffmpeg_major} does not load: `{missing.requester.path}` needs "
-        + (f"`{missing.name}`, but {wrong}" if wrong else f"{names}, not in any folder searched"),
-        "Install the system package that holds it, or use an FFmpeg that brings its own libraries",
+    if missing.requester is None:
+        message = wrong or f"{seen.torchcodec} lacks `{missing.name}`, which its other cores have"
+        return Problem(message, "Install torchcodec again")
+    names = quoted(each.name for each in core.other_missing)
+    message = f"FFmpeg {core.ffmpeg_major} does not load: `{missing.requester.path}` needs " + (
+        f"`{missing.name}`, but {wrong}" if wrong else f"{names}, not in any folder searched"
     )
+    if ffmpeg.PRIVATE.search(missing.name):
+        return Problem(message, "Take along every library that lies beside FFmpeg's in its wheel")
+    return Problem(message, "Install the system package that holds it, or use an FFmpeg that brings its own libraries")
 
 
 def _misfit(fault: Fault, core: Core, seen: Observation) -> Problem:

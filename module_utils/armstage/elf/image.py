@@ -128,7 +128,8 @@ class Image:
             self.fault("is not a regular file")
         ident = os.pread(self._file, 16, 0)
         if not ident.startswith(MAGIC):
-            self.fault("is empty" if not ident else f"is not an ELF file: it starts with {ident!r}")
+            start = ident.decode("ascii", "backslashreplace")
+            self.fault(f"is not an ELF file: it starts with {start!r}" if ident else "is empty")
         self.at(0, 16, "ELF header")
         if ident[4] not in (1, 2) or ident[5] not in (1, 2):
             self.fault(f"has an ELF header of unknown class {ident[4]} or byte order {ident[5]}")

@@ -31,7 +31,7 @@ class Inspection:
 
     ``selected_core`` is the first core, in the order they are tried, whose FFmpeg is all there and
     fits; failing that, the first whose FFmpeg is all there; else None. ``cores`` are
-    ``core, ffmpeg_major, status, missing, folder`` each. ``other_missing`` are the sonames outside
+    ``core, ffmpeg_major, status, missing, folders`` each. ``other_missing`` are the sonames outside
     FFmpeg that are not found, ``wrong_arch`` the files for another machine that the loader would
     pass over, ``page_size`` the bytes that ``page_size_ok`` is about, ``library_dirs`` the folders
     that LD_LIBRARY_PATH needs after FFmpeg's, ``assumed`` the libraries left to a node that this
@@ -146,7 +146,7 @@ def _wrong_arch(seen: Observation, ffmpeg_dirs: Sequence[str]) -> list[str]:
                 known.add(os.path.realpath(path))
                 if machine_of(path) not in (None, seen.machine):
                     found.append(path)
-    return found
+    return [os.fsencode(path).decode("utf-8", "backslashreplace") for path in found]
 
 
 def _result(
@@ -169,11 +169,11 @@ def _result(
                 "ffmpeg_major": core.ffmpeg_major,
                 "status": core.status,
                 "missing": list(dict.fromkeys(missing.name for missing in core.missing)),
-                "folder": core.folder or None,
+                "folders": core.folders,
             }
             for core in seen.cores
         ],
-        other_missing=list(dict.fromkeys(missing.name for missing in unmet)),
+        other_missing=list(dict.fromkeys(missing.name for missing in unmet if missing.requester)),
         wrong_arch=wrong_arch,
         glibc_required=glibc_required(judged),
         page_size=page_size,
@@ -193,12 +193,15 @@ def _loads(seen: Observation, wrong_arch: list[str]) -> str:
     """The sentence for an environment without problems."""
     core = seen.selected
     assert core is not None
-    parts = [f"{seen.torchcodec} loads its core {core.core} with FFmpeg {core.ffmpeg_major} from `{core.folder}`"]
+    parts = [
+        f"{seen.torchcodec} loads its core {core.core} with FFmpeg {core.ffmpeg_major} from {quoted(core.folders)}"
+    ]
     parts.extend(
         f"FFmpeg {each.ffmpeg_major} is partly present, without {quoted(missing.name for missing in each.missing)}"
         for each in seen.cores
         if each.status == "partial"
     )
     if wrong_arch:
-        parts.append(f"passed over, for another machine: {quoted(wrong_arch)}")
+        more = f" and {len(wrong_arch) - 1} more" if len(wrong_arch) > 1 else ""
+        parts.append(f"`{wrong_arch[0]}`{more} is for another machine and passed over")
     return "; ".join(parts)
