@@ -124,7 +124,7 @@ def pull(name: str) -> None:
 
 def remove(archives: bool = False) -> None:
     """Forget every image of the lab, and the archives they come from where asked."""
-    for name in podman.lines("images", "--filter", f"label={podman.LABEL}", "--format", "{{.Repository}}:{{.Tag}}"):
+    for name in podman.lines("images", "--filter", f"label={podman.LABEL}", "--format", "{{.ID}}"):
         podman.call("rmi", name)
     if archives:
         shutil.rmtree(archive().parent, ignore_errors=True)
