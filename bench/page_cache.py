@@ -1,6 +1,6 @@
 """Evicting one 1 GiB file by fadvise, without root, against dropping the whole cache, as root.
 
-Both raise MemFree by what the file took. What differs is what they do to everyone else: a second file, in memory before,
+Both raise MemFree by what the file took. What differs is what they do to everyone else: another file, in memory before,
 is read again afterwards. Where the cache can't be dropped (no root, a container) only the eviction is measured.
 """
 

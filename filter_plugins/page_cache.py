@@ -9,10 +9,11 @@ GIB = 1024**3
 
 
 def page_cache_result(variables):
-    """What counts of a host's two attempts: the one as root where there was one. Empty when unreachable."""
-    attempts = [variables.get("__page_cache_root") or {}, variables.get("__page_cache_user") or {}]
-    made = (attempt for attempt in attempts if attempt and not attempt.get("skipped"))
-    return next((attempt for attempt in made if not attempt.get("unreachable")), {})
+    """What counts of a host's two attempts: the one as root where it got far enough. Empty when unreachable."""
+    user, root = (_attempt(variables.get(f"__page_cache_{who}")) for who in ("user", "root"))
+    if not root or "before" in root:
+        return root or user
+    return {**user, "msg": f"{user.get('msg')}; as root: {root.get('msg')}"}
 
 
 def page_cache_table(hostvars, hosts):
@@ -24,13 +25,18 @@ def page_cache_table(hostvars, hosts):
     return lines + [f"{host}: {text}" for host, result in results.items() for text in _remarks(result)]
 
 
+def _attempt(result):
+    made = result and not result.get("skipped") and not result.get("unreachable")
+    return result if made else {}
+
+
 def _row(host, result):
     if "before" not in result:
         return (host, "-", "-", "-", "-", "failed" if result else "unreachable")
     before, after = (f"{result[when]['MemFree'] / GIB:.1f} GiB" for when in ("before", "after"))
     freed = f"{result['freed_bytes'] / GIB:.1f} GiB"
     if result["reason"]:
-        return (host, before, after, "-", "-", result["reason"])
+        return (host, before, after, "-", "-", f"{result['verdict']['answer']}, but {result['reason']}")
     if not result["changed"]:
         return (host, before, after, "-", "-", "nothing to do")
     return (host, before, after, freed, "yes" if result["helped"] else "no", result["verdict"]["answer"])

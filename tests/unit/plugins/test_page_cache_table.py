@@ -46,7 +46,11 @@ def test_every_host_is_in_the_table_whatever_became_of_it():
         },
         "spark3": {"__page_cache_user": result(100, 100, changed=False, message="Nothing to do: enough", helped=False)},
         "spark4": {"__page_cache_user": result(5, 5, reason="busy", msg="The GPU is in use", hint="Wait")},
-        "spark5": {"__page_cache_user": {"reason": "denied"}, "__page_cache_root": {"msg": "Missing sudo password"}},
+        "spark5": {
+            "__page_cache_user": result(7, 7, reason="denied", msg="Permission denied", hint="Run as root"),
+            "__page_cache_root": {"failed": True, "msg": "Missing sudo password"},
+        },
+        "spark6": {"__page_cache_user": {"failed": True, "msg": "No Python"}},
         "gone": {"__page_cache_user": {"unreachable": True, "msg": "No route to host"}},
     }
     lines = FILTERS["page_cache_table"](hostvars, list(hostvars))
@@ -55,15 +59,18 @@ def test_every_host_is_in_the_table_whatever_became_of_it():
         "spark1                  26.5 GiB        62.7 GiB   36.2 GiB  yes     helps",
         "spark-with-a-long-name  3.0 GiB         39.0 GiB   36.0 GiB  yes     cannot help",
         "spark3                  100.0 GiB       100.0 GiB  -         -       nothing to do",
-        "spark4                  5.0 GiB         5.0 GiB    -         -       busy",
-        "spark5                  -               -          -         -       failed",
+        "spark4                  5.0 GiB         5.0 GiB    -         -       helps, but busy",
+        "spark5                  7.0 GiB         7.0 GiB    -         -       helps, but denied",
+        "spark6                  -               -          -         -       failed",
         "gone                    -               -          -         -       unreachable",
         "spark-with-a-long-name: said",
         "spark-with-a-long-name: reboot",
         "spark3: Nothing to do: enough",
         "spark4: The GPU is in use",
         "spark4: Wait",
-        "spark5: Missing sudo password",
+        "spark5: Permission denied; as root: Missing sudo password",
+        "spark5: Run as root",
+        "spark6: No Python",
     ]
 
 
