@@ -27,19 +27,6 @@ from .in_use import not_open
 from .lock import Lock
 from .record import RECORD, SCHEMA, Release, folder_name, read_release, survey, what_is_wrong
 
-__all__ = [
-    "Release",
-    "Store",
-    "make_folder",
-    "manifest",
-    "not_open",
-    "read_manifest",
-    "read_release",
-    "relative_target",
-    "what_is_wrong",
-    "write_manifest",
-]
-
 MANIFEST = "manifest.json"
 
 LINK_FOLDERS = ("", "bin", "envs", "python")
