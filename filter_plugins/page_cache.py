@@ -13,7 +13,8 @@ def page_cache_result(variables):
     user, root = (_attempt(variables.get(f"__page_cache_{who}")) for who in ("user", "root"))
     if not root or "before" in root:
         return root or user
-    return {**user, "msg": f"{user.get('msg')}; as root: {root.get('msg')}"}
+    reason = str(root.get("msg")).splitlines()[-1]  # the lines before it are Ansible's
+    return {**user, "msg": f"{user.get('msg')}; as root: {reason}"}
 
 
 def page_cache_table(hostvars, hosts):

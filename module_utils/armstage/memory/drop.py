@@ -33,7 +33,7 @@ except OSError as error:
 HINTS = {
     "missing": "Run on Linux with /proc mounted, or name the folder that holds proc/ with root",
     "read-only": "Run on the host: in a container the page cache can't be dropped. Named files can be evicted (paths)",
-    "denied": "Run as root (become: true), have the role page_cache applied, or evict your own files (paths)",
+    "denied": "Run as root (become: true, or -K), have the role page_cache applied, or evict your own files (paths)",
     "hung": "The kernel may still be at it; look for ZFS or a stuck filesystem (dmesg), and use mode: pagecache",
     "failed": "Look at the kernel's messages: dmesg | tail",
     "helper": "Apply the role page_cache again with page_cache_mode, or ask for the mode the helper has",

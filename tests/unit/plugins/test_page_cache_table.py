@@ -48,7 +48,10 @@ def test_every_host_is_in_the_table_whatever_became_of_it():
         "spark4": {"__page_cache_user": result(5, 5, reason="busy", msg="The GPU is in use", hint="Wait")},
         "spark5": {
             "__page_cache_user": result(7, 7, reason="denied", msg="Permission denied", hint="Run as root"),
-            "__page_cache_root": {"failed": True, "msg": "Missing sudo password"},
+            "__page_cache_root": {
+                "failed": True,
+                "msg": "Task failed:\n>>> Standard Error\nsudo: a password is required",
+            },
         },
         "spark6": {"__page_cache_user": {"failed": True, "msg": "No Python"}},
         "gone": {"__page_cache_user": {"unreachable": True, "msg": "No route to host"}},
@@ -68,7 +71,7 @@ def test_every_host_is_in_the_table_whatever_became_of_it():
         "spark3: Nothing to do: enough",
         "spark4: The GPU is in use",
         "spark4: Wait",
-        "spark5: Permission denied; as root: Missing sudo password",
+        "spark5: Permission denied; as root: sudo: a password is required",
         "spark5: Run as root",
         "spark6: No Python",
     ]
