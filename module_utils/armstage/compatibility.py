@@ -42,27 +42,30 @@ class Compatibility:
             "`./armstage indexes --refresh` shows which indexes hold it",
         )
 
+    def goes_with(self, name: str, version: str, torch: str) -> bool:
+        """True when a torchvision or torchcodec was made for this torch."""
+        if name == "torchvision":
+            return version in self.data["torch"][torch]["torchvision"]
+        return matches(torch, self.data[name][version]["torch"])
+
     def torches(self, name: str, version: str) -> list[str]:
         """The torches that a torchvision or torchcodec goes with, newest first."""
-        torches = self.data["torch"]
-        if name == "torchvision":
-            return newest_first(torch for torch in torches if version in torches[torch]["torchvision"])
-        return newest_first(torch for torch in torches if matches(torch, self.data[name][version]["torch"]))
+        return newest_first(torch for torch in self.data["torch"] if self.goes_with(name, version, torch))
 
     def partners(self, name: str, torch: str) -> list[str]:
         """The torchvisions or torchcodecs that go with a torch, the one to take first."""
         if name == "torchvision":
             return list(self.data["torch"][torch]["torchvision"])
-        return [version for version in self.versions(name) if torch in self.torches(name, version)]
+        return newest_first(version for version in self.data[name] if self.goes_with(name, version, torch))
 
-    def pythons(self, name: str, version: str) -> str:
-        """The span of Pythons a version has aarch64 wheels for; torchvision's is that of the torch it goes with."""
-        rows = self.data["torch"] if name == "torchvision" else self.data[name]
-        row = self.torches(name, version)[-1] if name == "torchvision" else version
-        return str(rows[row]["pythons"])
+    def pythons(self, name: str, version: str) -> list[str]:
+        """The spans of Pythons a version has aarch64 wheels for; torchvision: those of the torches it goes with."""
+        if name == "torchvision":
+            return list(dict.fromkeys(self.data["torch"][torch]["pythons"] for torch in self.torches(name, version)))
+        return [self.data[name][version]["pythons"]]
 
     def has_wheel(self, name: str, version: str, python: str) -> bool:
-        return within(python, self.pythons(name, version))
+        return any(within(python, span) for span in self.pythons(name, version))
 
 
 def newest_first(versions: Iterable[str]) -> list[str]:

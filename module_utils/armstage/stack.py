@@ -71,8 +71,8 @@ def _pairs(sound: Mapping[str, str], known: Compatibility) -> Iterator[Problem]:
     """A torchvision or torchcodec that goes with another torch."""
     torch = sound.get("torch")
     for name, version in sound.items():
-        torches = [] if name == "torch" else known.torches(name, version)
-        if torch and torches and torch not in torches:
+        if torch and name != "torch" and not known.goes_with(name, version, torch):
+            torches = known.torches(name, version)
             partners = [f"{name} {partner} for torch {torch}" for partner in known.partners(name, torch)[:1]]
             yield _problem(
                 f"{name} `{version}` goes with torch {', '.join(torches)}, not with torch `{torch}`",
@@ -85,7 +85,8 @@ def _pythons(sound: Mapping[str, str], python: str, known: Compatibility) -> Ite
     for name, version in sound.items():
         if not known.has_wheel(name, version, python):
             others = [other for other in known.versions(name) if known.has_wheel(name, other, python)]
-            instead = [f"a Python of {known.pythons(name, version)}", *(f"{name} {other}" for other in others[:1])]
+            spans = [f"a Python of {span}" for span in known.pythons(name, version)]
+            instead = [*spans, *(f"{name} {other}" for other in others[:1])]
             yield _problem(
                 f"{name} `{version}` has no aarch64 wheel for Python `{python}`", "Choose " + " or ".join(instead)
             )

@@ -274,16 +274,24 @@ def _other_versions(wanted: Wanted, node: Node, known: Compatibility) -> Iterato
 
 def _newest_torch(wanted: Wanted, node: Node, known: Compatibility) -> str | None:
     """The newest torch, with what goes with it, that an index holds for the node."""
-    partners = [name for name in wanted.packages if name != "torch"]
     for torch in known.versions("torch"):
         for tag, index in known.indexes():
-            held = {name: [v for v in known.partners(name, torch) if v in index[name]] for name in partners}
-            if not all(held.values()):
-                continue
-            alternative = Wanted(wanted.python, torch, **{name: versions[0] for name, versions in held.items()})
-            if not objections(index, alternative, node, known):
+            alternative = _held_set(torch, wanted, index, known)
+            if alternative and not objections(index, alternative, node, known):
                 return f"{alternative} from {tag}"
     return None
+
+
+def _held_set(torch: str, wanted: Wanted, index: Data, known: Compatibility) -> Wanted | None:
+    """A torch with what goes with it, as far as it is wanted, where an index holds all of it."""
+    held: dict[str, str] = {}
+    for name in wanted.packages:
+        versions = [torch] if name == "torch" else known.partners(name, torch)
+        found = next((version for version in versions if version in index[name]), None)
+        if found is None:
+            return None
+        held[name] = found
+    return Wanted(wanted.python, **held)
 
 
 def _numbers(capability: str) -> tuple[int, int]:

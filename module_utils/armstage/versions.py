@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
+from collections.abc import Callable
 from typing import Any
 
 from .errors import ArmstageError
@@ -23,9 +25,14 @@ def release(version: Any) -> tuple[int, ...]:
 
     Raises ArmstageError for text that does not start with a number.
     """
-    match = re.match(r"[vn]?(\d+(?:\.\d+)*)", str(version).strip())
+    return _release(str(version).strip())
+
+
+@functools.cache
+def _release(text: str) -> tuple[int, ...]:
+    match = re.match(r"[vn]?(\d+(?:\.\d+)*)", text)
     if match is None:
-        raise ArmstageError(f"Expected a version number, but received: `{version}`")
+        raise ArmstageError(f"Expected a version number, but received: `{text}`")
     numbers = [int(number) for number in match.group(1).split(".")]
     while len(numbers) > 1 and not numbers[-1]:
         numbers.pop()
@@ -42,13 +49,19 @@ def minor(version: Any) -> str:
 
 def matches(version: Any, condition: str) -> bool:
     """True when the version meets every part of a condition such as ``>=2.11,<2.12``."""
+    numbers = release(version)
+    return all(compare(numbers, limit) for compare, limit in _parts(condition))
+
+
+@functools.cache
+def _parts(condition: str) -> list[tuple[Callable[[Any, Any], bool], tuple[int, ...]]]:
+    parts = []
     for part in condition.split(","):
         match = re.fullmatch(r"\s*(==|!=|>=|<=|>|<)\s*(\S+)\s*", part)
         if match is None:
             raise ArmstageError(f"Expected a condition such as `>=2.11`, but received: `{part}`")
-        if not _OPERATORS[match.group(1)](release(version), release(match.group(2))):
-            return False
-    return True
+        parts.append((_OPERATORS[match.group(1)], release(match.group(2))))
+    return parts
 
 
 def within(version: Any, span: str) -> bool:
