@@ -11,7 +11,7 @@ COLUMNS = ("component", "version", "source", "size", "sha256", "took")
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the summary; ``color`` is a name of Ansible's, or None."""
+    """A line of the summary; ``color`` is one of Ansible's, or None."""
 
     text: str
     color: str | None = None
@@ -64,7 +64,7 @@ def _staged(run: Run) -> Iterator[Line]:
     yield Line("")
     yield Line(_aligned(COLUMNS, widths), "bright blue")
     for (_host, release), row in zip(run.releases, rows):
-        yield Line(_aligned(row, widths), "changed" if release["changed"] else "ok")
+        yield Line(_aligned(row, widths), "yellow" if release["changed"] else "green")
     machines: dict[str, int] = {}
     for _host, release in run.releases:
         for machine, count in release.get("elf", {}).items():
@@ -92,26 +92,26 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _unreachable(run: Run) -> Iterator[Line]:
     for url, reason in run.skipped.items():
-        yield Line(f"not used: {url}: {reason}", "warn")
+        yield Line(f"not used: {url}: {reason}", "bright purple")
 
 
 def _chosen(run: Run) -> Iterator[Line]:
     for plan in run.plans.values():
         for warning in plan.get("warnings", ()):
-            yield Line(f"WARN: {warning}", "warn")
+            yield Line(f"WARN: {warning}", "bright purple")
         for node, choice in plan["nodes"].items():
             yield Line(f"{node}: {choice['tag']}: {choice['reason']}")
 
 
 def _proved(run: Run) -> Iterator[Line]:
     for host, result in run.proofs.items():
-        yield Line(f"{host}: {result['message']}", "ok" if result["ok"] else "error")
+        yield Line(f"{host}: {result['message']}", "green" if result["ok"] else "red")
 
 
 def _next(run: Run, failed: Sequence[str]) -> Iterator[Line]:
     yield Line("")
     if failed:
-        yield Line(f"Failed on {', '.join(failed)}: the message and its hint stand above the recap", "error")
+        yield Line(f"Failed on {', '.join(failed)}: the message and its hint stand above the recap", "red")
         return
     roots = dict.fromkeys(plan["root"] for plan in run.plans.values())
     for root in roots:

@@ -1,0 +1,42 @@
+"""Lists of sources: mirrors in front, addresses to probe."""
+
+import pytest
+from ansible.module_utils.armstage import sources
+
+UPSTREAM = {"kind": "upstream", "url": "https://github.com/a/b/c%2Bd.tar.gz", "sha256_url": "https://github.com/a/sums"}
+PYPI = {"kind": "pypi", "url": "pypi:uv/0.10.0/uv-0.10.0.whl", "sha256": "00"}
+
+
+def test_without_a_mirror_nothing_is_added():
+    assert sources.mirrored([UPSTREAM, PYPI]) == [UPSTREAM, PYPI]
+
+
+@pytest.mark.parametrize("mirror", ["https://mirror/x", "https://mirror/x/", "file:///srv/mirror/x", "/srv/x"])
+def test_a_mirror_holds_files_under_the_upstreams_host_and_path(mirror):
+    first, *rest = sources.mirrored([UPSTREAM, PYPI], mirror)
+    base = mirror.rstrip("/")
+    assert first == {
+        "kind": "mirror",
+        "url": f"{base}/github.com/a/b/c%2Bd.tar.gz",
+        "sha256_url": f"{base}/github.com/a/sums",
+    }
+    assert rest == [UPSTREAM, PYPI]
+
+
+def test_a_prefix_can_be_replaced_as_uv_does():
+    first, *_rest = sources.mirrored([UPSTREAM], replacements={"https://github.com/a": "https://python.mirror/builds"})
+    assert first["url"] == "https://python.mirror/builds/b/c%2Bd.tar.gz"
+
+
+def test_an_unset_replacement_adds_nothing():
+    assert sources.mirrored([UPSTREAM], replacements={"https://github.com/a": ""}) == [UPSTREAM]
+
+
+def test_each_address_is_probed_once():
+    index = {"kind": "upstream", "index_url": "https://index/cu130"}
+    assert sources.addresses([UPSTREAM, PYPI, UPSTREAM, index]) == [UPSTREAM["url"], PYPI["url"], index["index_url"]]
+
+
+def test_what_can_not_be_reached_has_a_reason():
+    probed = {"a": {"reachable": True, "reason": ""}, "b": {"reachable": False, "reason": "HTTP 404"}}
+    assert sources.unreachable(probed) == {"b": "HTTP 404"}

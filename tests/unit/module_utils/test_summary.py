@@ -1,0 +1,77 @@
+"""The lines that end a run."""
+
+from ansible.module_utils.armstage.summary import Run, bytes_text, lines
+
+RELEASE = {
+    "name": "uv",
+    "version": "0.10.0",
+    "path": "/r/store/uv-0.10.0-aa",
+    "source": {"kind": "pypi", "sha256": "eb95d28590edd73b"},
+    "size": 47_700_000,
+    "elf": {"aarch64": 2},
+    "seconds": 1.25,
+}
+PLAN = {
+    "root": "/work/u/.local",
+    "warnings": ["CPython 3.12.12 is not staged"],
+    "nodes": {"gb01": {"tag": "cu130", "reason": "CUDA 13.0 is the newest"}},
+}
+
+
+def text(run, failed=()):
+    return "\n".join(line.text for line in lines(run, failed))
+
+
+def test_a_run_that_staged_and_proved_nothing_says_nothing():
+    assert lines(Run()) == []
+
+
+def test_a_component_shows_where_it_is_from_and_how_long_it_took():
+    run = Run()
+    run.note("localhost", {"changed": True, "release": RELEASE})
+    run.note("localhost", {"changed": False, "release": {**RELEASE, "name": "ffmpeg", "path": "/r/store/f"}})
+    shown = text(run)
+    assert "uv         0.10.0   pypi    47.7 MB  eb95d28590ed  1.2 s" in shown
+    assert "ffmpeg     0.10.0   pypi    47.7 MB  eb95d28590ed  unchanged" in shown
+    assert "ELF files staged: 4; 4 are aarch64; none was executed to stage them" in shown
+
+
+def test_a_release_that_only_was_predicted_is_not_counted_twice():
+    run = Run()
+    run.note("localhost", {"changed": False, "release": RELEASE})
+    run.note("localhost", {"changed": True, "release": RELEASE})
+    assert text(run).count("eb95d28590ed") == 1
+
+
+def test_what_was_chosen_proved_and_fallen_back_on_is_said():
+    run = Run()
+    run.note("localhost", {"ansible_facts": {"armstage_plan": PLAN}})
+    run.note("localhost", {"release": RELEASE, "skipped_sources": [{"url": "https://up", "reason": "no route"}]})
+    run.note("gb01", {"ok": True, "message": "decoded 60 frames", "proof": {}})
+    shown = text(run)
+    for words in (
+        "not used: https://up: no route",
+        "WARN: CPython",
+        "gb01: cu130: CUDA 13.0",
+        "gb01: decoded 60 frames",
+    ):
+        assert words in shown
+    assert "Next: in a job script, on the node:  . /work/u/.local/env.sh" in shown
+
+
+def test_a_failed_run_names_the_hosts_and_promises_nothing():
+    run = Run()
+    run.note("localhost", {"ansible_facts": {"armstage_plan": PLAN}})
+    run.note("localhost", {"release": RELEASE})
+    assert "Failed on gb01" in text(run, ["gb01"])
+    assert "Next" not in text(run, ["gb01"])
+
+
+def test_sizes_are_decimal():
+    assert [bytes_text(count) for count in (0, 999, 1000, 47_700_000, 4_939_212_390)] == [
+        "0 B",
+        "999 B",
+        "1.0 kB",
+        "47.7 MB",
+        "4.9 GB",
+    ]
