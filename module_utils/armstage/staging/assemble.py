@@ -18,7 +18,7 @@ from ..errors import ArmstageError
 from ..run import run
 from ..wheels import installed, literals
 from . import venv
-from .pins import disagreement, read_pins, read_pylock, write_pins
+from .pins import confirmed, disagreement, read_pins, read_pylock, write_pins
 from .uv import Uv
 
 BUILDS = ("torch", "torchvision", "torchcodec")
@@ -87,24 +87,30 @@ def _install(
     folder: Path, uv: Uv, requirements: tuple[str, ...], constraints: str, lock: str
 ) -> tuple[tuple[str, ...], str]:
     """The projects installed without a digest, and the lock."""
-    asked, pins = folder / HERE / "requirements.txt", folder / HERE / "lock.txt"
-    asked.write_text("".join(f"{requirement}\n" for requirement in requirements), encoding="utf-8")
+    pins = folder / HERE / "lock.txt"
     if lock:
         wrong = disagreement(requirements, read_pins(lock))
         if wrong:
             raise ArmstageError(f"Found {wrong}", hint="Give the lock that was resolved from these requirements")
         pins.write_text(lock, encoding="utf-8")
-        uv.install(folder, pins, None, "--require-hashes")
+        uv.install(folder, pins, "--require-hashes")
         return (), lock
-    limits = folder / HERE / "constraints.txt" if constraints else None
-    if limits is not None:
-        limits.write_text(constraints, encoding="utf-8")
-    resolved = read_pylock(uv.resolve(asked, limits))
+    resolved = confirmed(read_pylock(uv.resolve(_asked(folder, requirements, constraints))), read_pins(constraints))
     lock = write_pins(resolved)
     pins.write_text(lock, encoding="utf-8")
-    known = {name for name, pin in read_pins(constraints).items() if pin.digests}
-    uv.install(folder, pins, limits if known else None, "--no-deps")
-    return tuple(pin.name for pin in resolved if not pin.digests and pin.name not in known), lock
+    uv.install(folder, pins, "--no-deps")
+    return tuple(pin.name for pin in resolved if not pin.digests), lock
+
+
+def _asked(folder: Path, requirements: tuple[str, ...], constraints: str) -> Path:
+    """A requirements file. It names the constraints: uv 0.10 splits a path at its spaces on the command line."""
+    lines = list(requirements)
+    if constraints:
+        (folder / HERE / "constraints.txt").write_text(constraints, encoding="utf-8")
+        lines.insert(0, "-c constraints.txt")
+    asked = folder / HERE / "requirements.txt"
+    asked.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return asked
 
 
 def _builds(site: Path, packages: dict[str, str]) -> dict[str, str]:

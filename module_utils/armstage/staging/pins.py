@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import ArmstageError
 from ..wheels import normalise
@@ -59,6 +59,27 @@ def read_pins(text: str) -> dict[str, Pin]:
     lines = re.sub(r"\\\n", " ", text).splitlines()
     found = ((line, match) for line in lines if (match := re.match(PINNED, line)))
     return {normalise(match[1]): Pin(match[1], match[2], tuple(SHA256.findall(line))) for line, match in found}
+
+
+def confirmed(pins: Iterable[Pin], known: dict[str, Pin]) -> list[Pin]:
+    """Pins with no digest but those that are known of their projects already, where any are.
+
+    Raises ArmstageError for a pin that is another file than the one that is known.
+    """
+    checked = []
+    for pin in pins:
+        before = known.get(normalise(pin.name))
+        if before is not None and before.digests:
+            digests = tuple(digest for digest in before.digests if digest in pin.digests or not pin.digests)
+            if not digests:
+                raise ArmstageError(
+                    f"The wheel of `{pin.name}=={pin.version}` has the sha256 `{pin.digests[0]}`, which is none of "
+                    "those that the constraints hold",
+                    hint=f"Find out why `{pin.url}` is another file than the one that was pinned",
+                )
+            pin = replace(pin, digests=digests)
+        checked.append(pin)
+    return checked
 
 
 def exact_version(requirement: str) -> tuple[str, str] | None:

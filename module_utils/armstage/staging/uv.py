@@ -108,18 +108,18 @@ class Uv:
     compile_with: str = ""
     progress: Progress | None = None
 
-    def resolve(self, requirements: Path, constraints: Path | None) -> str:
+    def resolve(self, requirements: Path) -> str:
         """The text of a pylock.toml (PEP 751) with what the requirements come to on the target."""
         argv = ["pip", "compile", "--quiet", "--no-header", "--format", "pylock.toml", str(requirements)]
         argv += ["--offline"] if self.offline else []
-        return self._run([*argv, *_constrained(constraints), *self._target()])
+        return self._run([*argv, *self._target()])
 
-    def install(self, prefix: Path, pins: Path, constraints: Path | None, *options: str) -> None:
-        """Unpack what ``pins`` names into ``prefix``, verifying each digest that pins or constraints hold.
+    def install(self, prefix: Path, pins: Path, *options: str) -> None:
+        """Unpack what ``pins`` names into ``prefix``, verifying each digest that it holds.
 
         Pins say it all, so that what is in the cache needs no index: without network first.
         """
-        argv = ["pip", "install", "--prefix", str(prefix), "--requirements", str(pins), *_constrained(constraints)]
+        argv = ["pip", "install", "--prefix", str(prefix), "--requirements", str(pins)]
         argv += ["--compile-bytecode"] if self.compile_with else []
         argv += ["--link-mode", "hardlink", *options, *self._target()]
         try:
@@ -190,10 +190,6 @@ def doing(messages: str) -> str:
         return last
     first, more = list(downloads)[:2], len(downloads) - 2
     return f"downloading {', '.join(first)}" + (f" and {more} more" if more > 0 else "")
-
-
-def _constrained(constraints: Path | None) -> list[str]:
-    return ["--constraints", str(constraints)] if constraints else []
 
 
 def _watch(child: subprocess.Popen[bytes], timeout: float, progress: Progress | None) -> tuple[str, str, bool]:

@@ -69,11 +69,6 @@ MEANINGS = (
         CHANGED,
     ),
     Meaning(
-        r"no overlapping hashes between the requirements and constraints for: (?P<name>\S+)",
-        "The wheel of `{name}` has none of the digests that the constraints hold",
-        CHANGED,
-    ),
-    Meaning(
         r"In `--\w+-hashes` mode, all requirements must (?P<what>[^,]+), but [\w ]+: `?(?P<name>[^\s`]+)",
         "The lock is not complete: all its requirements must {what}, but found `{name}`",
         INCOMPLETE,
@@ -120,7 +115,7 @@ MEANINGS = (
         "Choose a version that is there, or another index",
     ),
     Meaning(
-        r"Because only (?P<available>\S+?) is available and (?:\S+ depends on|you require) (?P<name>\S+?),",
+        r"Because only (?P<available>\S+) is available and (?:[^,]+ depends? on|you require) (?P<name>[^\s,]+),",
         "There is only `{available}` in {places}, but `{name}` is required",
         "Choose a version that is there, or another index",
     ),
@@ -130,8 +125,8 @@ MEANINGS = (
         "Check the name, or give an index or folder that has it",
     ),
     Meaning(
-        r"No solution found when resolving dependencies:? (?:cause: )?(?P<why>Because .+?)(?:, we can conclude that your "
-        r"requirements are unsatisfiable\.)?(?: hint: .*)?$",
+        r"No solution found when resolving dependencies:? (?:cause: )?(?P<why>Because .+?)"
+        r"(?:, we can conclude that your requirements are unsatisfiable\.)?(?: hint: .*)?$",
         "No set of versions meets the requirements: {why}",
         "Change the requirement named there, or the constraints",
     ),

@@ -4,6 +4,7 @@ import pytest
 from ansible.module_utils.armstage.errors import ArmstageError
 from ansible.module_utils.armstage.staging.pins import (
     Pin,
+    confirmed,
     disagreement,
     exact_version,
     read_pins,
@@ -122,3 +123,21 @@ def test_an_exact_version_is_told_from_a_range(requirement, expected):
 def test_a_lock_of_other_requirements_is_noticed(requirements, words):
     lock = read_pins("torch==2.11.0+cu130\nnvidia_npp==13.0.3.3\nnumpy==2.5.5\n")
     assert disagreement(requirements, lock) == words
+
+
+def test_a_digest_that_is_known_already_counts():
+    pins = [Pin("torch", "2.11.0", (A, B)), Pin("Typing_Thing", "1.0"), Pin("numpy", "2", (C,))]
+    known = read_pins(
+        f"torch==2.11.0 --hash=sha256:{B} --hash=sha256:{C}\ntyping-thing==1.0 --hash=sha256:{A}\nnumpy==2\n"
+    )
+    assert [pin.digests for pin in confirmed(pins, known)] == [(B,), (A,), (C,)]
+
+
+def test_a_wheel_of_no_known_digest_is_refused():
+    with pytest.raises(ArmstageError) as failure:
+        confirmed(
+            [Pin("torch", "2.11.0", (A,), "https://index.test/torch.whl")], {"torch": Pin("torch", "2.11.0", (B,))}
+        )
+    assert failure.value.message == (
+        f"The wheel of `torch==2.11.0` has the sha256 `{A}`, which is none of those that the constraints hold"
+    )

@@ -180,7 +180,7 @@ def test_progress_is_told_while_uv_runs_and_it_is_ended_when_its_time_is_over(tm
     asked = Uv(uv, "aarch64-manylinux_2_28", "3.13", timeout=1.5, progress=lambda *news: told.append(news))
     started = time.monotonic()
     with pytest.raises(UvError) as failure:
-        asked.resolve(tmp_path / "requirements.txt", None)
+        asked.resolve(tmp_path / "requirements.txt")
     assert time.monotonic() - started < 5
     assert failure.value.message == "uv had not finished after 2 s; it was fetching from the default index"
     assert failure.value.detail == "Downloading torch (400.9MiB)"
@@ -190,5 +190,5 @@ def test_progress_is_told_while_uv_runs_and_it_is_ended_when_its_time_is_over(tm
 
 def test_uv_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ArmstageError) as failure:
-        Uv(str(tmp_path / "none"), "aarch64-manylinux_2_28", "3.13").resolve(tmp_path / "requirements.txt", None)
+        Uv(str(tmp_path / "none"), "aarch64-manylinux_2_28", "3.13").resolve(tmp_path / "requirements.txt")
     assert failure.value.message == f"Failed to start uv at `{tmp_path}/none`: No such file or directory"

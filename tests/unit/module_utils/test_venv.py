@@ -195,7 +195,7 @@ def test_an_environment_is_finished_for_the_target(tmp_path):
 def test_python_takes_it_for_an_environment(tmp_path):
     """This host's Python stands for the target's: sys.prefix, site-packages and the version are right."""
     real = Path(sys.executable).resolve()
-    python = Interpreter(str(real), "%d.%d.%d" % sys.version_info[:3])
+    python = Interpreter(str(real), ".".join(map(str, sys.version_info[:3])))
     env = tmp_path / "store/env one"
     env.mkdir(parents=True)
     prepare(env)
