@@ -38,7 +38,7 @@ class Server:
         self.replies = {}
         self.requests = []
         self._http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._http.daemon_threads = True
+        self._http.handle_error = lambda *_request: None  # clients leave early on purpose
         self.base = f"http://127.0.0.1:{self._http.server_port}"
         threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -118,7 +118,7 @@ def reply():
     return Reply
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def elf():
     """The first 64 bytes of an ELF file for a machine, and some more."""
 
@@ -129,7 +129,7 @@ def elf():
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tar():
     """``tar({name: content})``: bytes make a file, text a symbolic link, None a folder, a TarInfo itself.
 
@@ -154,7 +154,7 @@ def tar():
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def wheel():
     """``wheel({name: content})`` as pip's tools write it: modes in the external attributes, links as text."""
 
@@ -165,7 +165,7 @@ def wheel():
                 info = zipfile.ZipInfo(name, (2026, 1, 2, 3, 4, 6))
                 kind = 0o120000 if isinstance(content, str) else 0o100000
                 info.external_attr = (kind | dict(modes).get(name, 0o644)) << 16
-                archive.writestr(info, content)
+                archive.writestr(info, content, zipfile.ZIP_DEFLATED)
         return buffer.getvalue()
 
     return make

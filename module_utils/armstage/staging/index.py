@@ -61,7 +61,7 @@ def resolve(url: str, index_url: str = "", limits: Limits = Limits()) -> tuple[s
 
 def parse(url: str) -> tuple[str, str, str]:
     """Project, version and file name of a `pypi:` URL."""
-    match = re.fullmatch(r"pypi:([A-Za-z0-9._-]+)/([^/]+)/([^/]+)", url)
+    match = re.fullmatch(r"pypi:([A-Za-z0-9][A-Za-z0-9._-]*)/([^/]+)/([^/]+)", url)
     if match is None or f"-{match[2]}" not in match[3]:
         raise ArmstageError(
             f"Expected `pypi:<project>/<version>/<file name of that version>`, but received: `{url}`",

@@ -40,7 +40,13 @@ def probe(urls: Iterable[str], timeout: float = 5.0, index_url: str = "") -> dic
 
 
 def _host(url: str) -> str:
-    return SCHEME if is_pypi(url) else "" if is_local(url) else urlsplit(url).netloc
+    """What URLs with one fate have in common."""
+    if is_pypi(url):
+        return SCHEME
+    try:
+        return "" if is_local(url) else urlsplit(url).netloc
+    except ValueError:
+        return url
 
 
 class _Group:

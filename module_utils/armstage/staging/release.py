@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..elf.reader import find_elf
@@ -119,11 +119,12 @@ def _observe_absent(desired: Desired) -> Observed:
             f"{desired.name} {desired.version} is in use: the link `{desired.root / others[0]}` names it",
             hint=f"Point `{others[0]}` elsewhere first, or list it under `links`",
         )
-    busy = set(old) - set(not_open(store.store, list(old)))
+    idle = not_open(store.store, list(old))
+    busy = [release for release in old if release not in idle]
     if busy:
         raise ArmstageError(
             f"{desired.name} {desired.version} is in use: a process of this host has files of it open",
-            hint=f"See which: lsof +D {path_of(busy.pop())}",
+            hint=f"See which: lsof +D {path_of(busy[0])}",
         )
     return Observed(releases, old=old, links={link: _read_link(desired.root / link) for link in sorted(named)})
 
@@ -179,13 +180,14 @@ def make_plan(desired: Desired, observed: Observed, choice: Choice) -> Plan:
     else:
         return Plan()
     targets = _targets(desired, final)
-    return Plan(
+    plan = Plan(
         final=final,
         publish=observed.current is None,
         links={link: target for link, target in targets.items() if observed.links[link] != target},
         remove=tuple(release for release in observed.old if path_of(release) != final),
-        manifest=not observed.listed,
     )
+    # Whatever changes, manifest.json follows; here it is what has to change itself.
+    return plan if plan.changes else replace(plan, manifest=not observed.listed)
 
 
 def predict(desired: Desired) -> Done:

@@ -102,7 +102,10 @@ def file_name(url: str) -> str:
 
 
 def without_credentials(url: str) -> str:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
@@ -115,8 +118,12 @@ def open_url(
     """
     if is_local(url):
         return _open_local(url, offset)
-    parts = urlsplit(url)
-    if parts.scheme.lower() not in ("http", "https"):
+    try:
+        parts = urlsplit(url)
+        _valid = parts.port
+    except ValueError as error:
+        raise TransportError(f"not a usable URL: {error}") from error
+    if parts.scheme not in ("http", "https"):
         raise TransportError(f"expected http, https or file, but found `{parts.scheme}`")
     request = urllib.request.Request(without_credentials(url), method=method)
     request.add_header("User-Agent", "armstage")
