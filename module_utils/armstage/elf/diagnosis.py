@@ -133,11 +133,12 @@ def _torch(seen: Observation) -> tuple[Problem | None, list[Missing]]:
 
 
 def _need(group: list[Missing], seen: Observation) -> str:
-    wrong = found_wrong(group[0], seen.process)
+    wrong, requester = found_wrong(group[0], seen.process), group[0].requester
+    if requester is None:
+        return wrong
     if wrong:
-        return f"{seen.torchcodec} needs `{group[0].name}`, but {wrong}"
-    requester = group[0].requester
-    if requester is None or os.path.dirname(requester.path) == seen.layout.folder:
+        return f"`{requester.path}` needs `{group[0].name}`, but {wrong}"
+    if os.path.dirname(requester.path) == seen.layout.folder:
         who = seen.torchcodec
     elif requester is seen.process.executable:
         who = f"The environment's Python, `{requester.path}`,"

@@ -10,8 +10,8 @@ from ..errors import ArmstageError
 from ..files import read_text
 from ..wheels import installed, literals, site_packages
 from .loader import Process
-from .reader import machine_of
-from .search import System
+from .reader import machine_if_whole
+from .search import MAX_LINKS, System
 
 PRELOADED = frozenset(
     (
@@ -78,7 +78,7 @@ class Layout:
 
     def machine(self) -> str | None:
         """The machine that torchcodec is for; None where it holds no library."""
-        return next(filter(None, map(machine_of, self.files)), None)
+        return next(filter(None, map(machine_if_whole, self.files)), None)
 
     def nvidia_folders(self) -> list[str]:
         """The folders of NVIDIA's wheels, each ``nvidia/<name>/lib``."""
@@ -90,11 +90,9 @@ class Layout:
         home = _home(self.env)
         for folder in (os.path.join(self.env, "bin"), *([home] if home else ())):
             for name in ("python", "python3"):
-                path = os.path.join(folder, name)
-                if os.path.islink(path) and os.readlink(path).startswith("/"):
-                    path = system.real(os.readlink(path))
-                if os.path.isfile(path) and machine_of(path) == machine:
-                    return os.path.realpath(path)
+                path = _follow(os.path.join(folder, name), system)
+                if os.path.isfile(path) and machine_if_whole(path) == machine:
+                    return path
         return None
 
 
@@ -175,6 +173,17 @@ def _torch(site: str) -> Build | None:
     values = literals(os.path.join(folder, "version.py"))
     cuda = values.get("cuda")
     return Build(str(values.get("__version__") or ""), str(cuda) if cuda else None)
+
+
+def _follow(path: str, system: System) -> str:
+    """The file behind a link; one that leads to an absolute path leads into the system."""
+    for _ in range(MAX_LINKS):
+        if not os.path.islink(path):
+            break
+        target = os.readlink(path)
+        inside = system.real(target) if target.startswith("/") else ""
+        path = inside if os.path.exists(inside) else os.path.join(os.path.dirname(path), target)
+    return os.path.realpath(path)
 
 
 def _home(env: str) -> str | None:

@@ -95,8 +95,13 @@ class Process:
 
     def start(self, path: str) -> None:
         """Begin as this executable: its needs are loaded, and its DT_RPATH serves every other."""
-        self.executable = Library(os.path.realpath(path), self._elf(path))
-        self._follow(self.executable)
+        path = os.path.realpath(path)
+        try:
+            self.executable = Library(path, self._elf(path))
+        except ArmstageError as error:
+            self.missing.append(Missing(os.path.basename(path), None, error.message))
+        else:
+            self._follow(self.executable)
 
     def fork(self) -> Process:
         """The same process, free to load other things."""

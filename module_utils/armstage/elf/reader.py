@@ -105,6 +105,14 @@ def machine_of(path: str) -> str | None:
     return machine_name(number, order)
 
 
+def machine_if_whole(path: str) -> str | None:
+    """As ``machine_of``, but None also for a damaged file: whoever needs that one says so."""
+    try:
+        return machine_of(path)
+    except ArmstageError:
+        return None
+
+
 def find_elf(root: str) -> Iterator[tuple[str, str]]:
     """Every ELF file under a folder as (path, machine), in the order of names.
 
@@ -201,10 +209,10 @@ def _chain(
 
 
 def _by_library(needs: Iterator[tuple[str, str, int]]) -> dict[str, tuple[str, ...]]:
-    libraries: dict[str, tuple[str, ...]] = {}
+    libraries: dict[str, list[str]] = {}
     for library, version, _index in needs:
-        libraries[library] = (*libraries.get(library, ()), version)
-    return libraries
+        libraries.setdefault(library, []).append(version)
+    return {library: tuple(versions) for library, versions in libraries.items()}
 
 
 def _folders(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -157,7 +157,8 @@ def read_cache(path: str) -> dict[str, list[str]]:
     libraries: dict[str, list[str]] = {}
     for _flags, key, value, _version, _capability in _ENTRY.iter_unpack(table[: len(table) - len(table) % _ENTRY.size]):
         name, path = (_text(data, offset) for offset in (key, value))
-        libraries.setdefault(name, []).append(path)
+        if name and path:
+            libraries.setdefault(name, []).append(path)
     return libraries
 
 

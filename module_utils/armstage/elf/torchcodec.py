@@ -17,7 +17,7 @@ from .diagnosis import Expected, diagnose
 from .environment import layout
 from .ffmpeg import is_ffmpeg
 from .loader import Library
-from .reader import machine_of
+from .reader import machine_if_whole
 from .search import System
 from .words import Problem, quoted
 
@@ -119,7 +119,8 @@ def library_dirs(env: str, root: str = "/") -> list[str]:
 
 def _library_dirs(seen: Observation) -> list[str]:
     """Those of the environment's own folders that hold what the loader does not find by itself."""
-    names = {missing.name for missing in seen.unmet}
+    names = {missing.name for core in seen.cores for missing in core.own_missing}
+    names.update(missing.name for missing in seen.own_missing)
     return [folder for folder in seen.own_folders() if names.intersection(os.listdir(folder))]
 
 
@@ -144,7 +145,7 @@ def _wrong_arch(seen: Observation, ffmpeg_dirs: Sequence[str]) -> list[str]:
             path = os.path.join(folder, name)
             if ".so" in name and os.path.isfile(path) and os.path.realpath(path) not in known:
                 known.add(os.path.realpath(path))
-                if machine_of(path) not in (None, seen.machine):
+                if machine_if_whole(path) not in (None, seen.machine):
                     found.append(path)
     return [os.fsencode(path).decode("utf-8", "backslashreplace") for path in found]
 

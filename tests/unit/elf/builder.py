@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 
-MACHINES = {"i686": 3, "ppc64": 21, "x86_64": 62, "aarch64": 183, "riscv64": 243}
+MACHINES = {"i686": 3, "ppc": 20, "ppc64": 21, "x86_64": 62, "aarch64": 183, "riscv64": 243}
 TYPES = {"EXEC": 2, "DYN": 3}
 
 # Layouts by width of a word, from the System V ABI.

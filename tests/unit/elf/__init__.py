@@ -1,0 +1,1 @@
+"""The ELF side: a writer of small ELF files, and environments planted with it."""
