@@ -25,6 +25,9 @@ SUFFIXES = ("", ".xz", ".zst", ".gz")
 
 ARCH = re.compile(r"\b(?:aarch64|x86_64|ppc64le)\b")
 
+AFTER_MODULE = re.compile(r"(?:\s+for\s+(\w+))?\s+(\S+)")
+"""An architecture (or none: older modules name it first), then the version."""
+
 JETSON_BUILDER = "(buildbrain@mobile"
 """Who built the module on a Jetson, in the NVRM line (seen on 34.1.1, 35.3.1 and 540.4.0)."""
 
@@ -83,12 +86,10 @@ def parse_proc(text: str) -> Module:
     """Read the text of `/proc/driver/nvidia/version`; only its NVRM line counts."""
     line = next((line for line in text.splitlines() if line.startswith("NVRM version:")), "")
     name, _module, rest = line.partition("Kernel Module")
-    words = rest.removeprefix(" for").split()
-    arch = ARCH.search(name) or ARCH.match(words[0] if words else "")
-    if words and arch and words[0] == arch[0]:
-        words = words[1:]
+    after = AFTER_MODULE.match(rest)
+    arch = ARCH.search(name) or ARCH.fullmatch((after and after[1]) or "")
     return Module(
-        version=as_version(words[0]) if words else None,
+        version=as_version(after[2]) if after else None,
         flavour=("open" if name.endswith("Open ") else "proprietary") if rest else None,
         arch=arch[0] if arch else None,
         jetson=JETSON_BUILDER in line,

@@ -94,7 +94,7 @@ def as_version(text: str | None) -> str | None:
     """
     if text is None:
         return None
-    value = text.split("[", 1)[0].strip()
+    value = text.split(" [", 1)[0].strip()
     return value if VERSION.fullmatch(value) else None
 
 

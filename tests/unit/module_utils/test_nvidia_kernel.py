@@ -22,6 +22,11 @@ def test_every_proc_text_has_expected_values():
     assert {path.name for path in FIXTURES.glob("*.txt")} == set(EXPECTED)
 
 
+@pytest.mark.parametrize("rest", [" for aarch64  35.3[.1", " for13.0 580.142", " for aarch64580.142", ""])
+def test_damaged_nvrm_line_has_no_version(rest):
+    assert kernel.parse_proc(f"NVRM version: NVIDIA UNIX Open Kernel Module{rest}").version is None
+
+
 def test_both_files_are_read(tmp_path):
     (tmp_path / "sys/module/nvidia").mkdir(parents=True)
     (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
@@ -40,7 +45,7 @@ def test_both_files_are_read(tmp_path):
     assert found.unreadable == []
 
 
-@pytest.mark.parametrize("text", ["", "\n", "580", "580.142 extra", "580.142.x", "12.0.0.0.0", "\x00"])
+@pytest.mark.parametrize("text", ["", "\n", "580", "580.142 extra", "580.142.x", "12.0.0.0.0", "\x00", "35.3[.1"])
 def test_sys_text_that_is_no_version(tmp_path, text):
     (tmp_path / "sys/module/nvidia").mkdir(parents=True)
     (tmp_path / "sys/module/nvidia/version").write_text(text)
