@@ -57,7 +57,8 @@ options:
     type: int
   elf_machine:
     description:
-      - Machine of the node, as C(uname -m) prints it. By default that of torchcodec.
+      - Machine of the node, as C(uname -m) prints it.
+      - By default V(aarch64) where the environment's Python or any of torchcodec is for it, else that of torchcodec.
     type: str
 attributes:
   check_mode:

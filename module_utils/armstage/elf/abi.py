@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from . import ffmpeg
+from .environment import TORCH_LIBRARY
 from .loader import Library, Process
 from .symbols import Symbol, defined, undefined
 
-_TORCH_LIBRARY = re.compile(r"lib(c10|torch)(_\w+)?\.so")
 _TORCH_SYMBOL = re.compile(r"(aoti_)?torch_\w+|_ZN[KVRO]?(2at|3c10|5torch)\w+")
 _PYTHON_SYMBOL = re.compile(r"_?Py[A-Z_]\w+")
 _GLIBC = re.compile(r"GLIBC_(\d+(?:\.\d+)+)")
@@ -75,7 +75,7 @@ def _is_judged(symbol: Symbol, process: Process) -> bool:
         return False
     if ffmpeg.SYMBOL.fullmatch(symbol.name) or not (process.missing or process.assumed):
         return True
-    torch_is_whole = not any(_TORCH_LIBRARY.fullmatch(missing.name) for missing in process.missing)
+    torch_is_whole = not any(TORCH_LIBRARY.fullmatch(missing.name) for missing in process.missing)
     return torch_is_whole and _TORCH_SYMBOL.fullmatch(symbol.name) is not None
 
 

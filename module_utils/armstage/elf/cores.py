@@ -102,7 +102,7 @@ def observe(
     Without ``check_abi`` only names are looked at, not whether symbols and versions fit.
     """
     process = Process(system, machine, [os.path.realpath(folder) for folder in library_path])
-    python = layout.python(system, machine)
+    python = layout.python(system.root, machine)
     if python is not None:
         process.start(python)
     import_torch(process, layout)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .abi import as_numbers, glibc_required
 from .cores import Observation
+from .environment import TORCH_LIBRARY
 from .ffmpeg_diagnosis import no_ffmpeg, selected_ffmpeg
 from .loader import Library, Missing
 from .words import Problem, found_wrong, listed, quoted
@@ -38,7 +39,6 @@ CUDA_PACKAGES = {
 
 _FOLLOWS_CUDA = re.compile(r"lib(npp\w+|nvrtc|cudart|cupti|nvJitLink|nvjpeg)\.so\.(?P<major>\d+)")
 _LIBPYTHON = re.compile(r"libpython(?P<version>3\.\d+)t?\.so\.1\.0")
-_TORCH_LIBRARY = re.compile(r"lib(c10|torch)(_\w+)?\.so")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def diagnose(seen: Observation, expected: Expected, judged: list[Library]) -> li
     first = _no_cores(seen) or _wrong_machine(seen)
     if first is not None:
         return [first]
-    problems = [*_outside_ffmpeg(seen)]
+    problems = list(_outside_ffmpeg(seen))
     if seen.selected is None:
         problems.append(no_ffmpeg(seen, expected.ffmpeg_major, expected.ffmpeg_dirs))
     else:
@@ -108,7 +108,7 @@ def _outside_ffmpeg(seen: Observation) -> Iterator[Problem]:
 def _torch(seen: Observation) -> tuple[Problem | None, list[Missing]]:
     """A torch that torchcodec cannot work with, and the needs that it does not explain."""
     torch, unmet = seen.layout.torch, seen.unmet
-    lacks = [each.name for each in unmet if _TORCH_LIBRARY.fullmatch(each.name)]
+    lacks = [each.name for each in unmet if TORCH_LIBRARY.fullmatch(each.name)]
     cuda = {each.name: match["major"] for each in unmet if (match := _FOLLOWS_CUDA.fullmatch(each.name))}
     here = (torch.cuda or "").partition(".")[0] if torch else ""
     if torch is None and lacks:
@@ -165,7 +165,7 @@ def _cure(missing: Missing, seen: Observation) -> str:
             f"Use a CPython {python['version']} that brings it, as uv's do, or install the system package"
             f" libpython{python['version']}"
         )
-    if _TORCH_LIBRARY.fullmatch(missing.name):
+    if TORCH_LIBRARY.fullmatch(missing.name):
         return "Install torch again, or the torchcodec that was made for this torch"
     return "Install the system package that holds it"
 
@@ -187,9 +187,8 @@ def _pinned(package: str, library: str, cuda: str) -> str:
     return f"{package}>={major}.{minor},<{major}.{int(minor) + 1}"
 
 
-def _host(expected: Expected, judged: Iterable[Library]) -> Iterator[Problem]:
+def _host(expected: Expected, libraries: list[Library]) -> Iterator[Problem]:
     """Libraries that are made for a newer glibc, or for smaller pages, than the node has."""
-    libraries = list(judged)
     newest = glibc_required(libraries)
     if newest and expected.glibc and as_numbers(newest) > as_numbers(expected.glibc):
         needing = [each.path for each in libraries if glibc_required([each]) == newest]

@@ -11,7 +11,7 @@ from ..files import read_text
 from ..wheels import installed, literals, site_packages
 from .loader import Process
 from .reader import machine_if_whole
-from .search import MAX_LINKS, System
+from .search import MAX_LINKS, Root
 
 PRELOADED = frozenset(
     (
@@ -38,6 +38,8 @@ PRELOADED = frozenset(
 
 Source: ``torch/__init__.py``, ``_preload_cuda_deps``, torch 2.11.0 (2026-03-23).
 """
+
+TORCH_LIBRARY = re.compile(r"lib(c10|torch)(_\w+)?\.so")
 
 LAZY_PARTS = frozenset({"heic"})
 """Files of torchcodec that are loaded only when they are used (0.16 and newer)."""
@@ -76,24 +78,28 @@ class Layout:
     def files(self) -> tuple[str, ...]:
         return (*self.common, *(path for paths in self.cores.values() for path in paths))
 
-    def machine(self) -> str | None:
-        """The machine that torchcodec is for; None where it holds no library."""
-        return next(filter(None, map(machine_if_whole, self.files)), None)
+    def machine(self, root: Root) -> str | None:
+        """The machine of the node: aarch64 where anything is for it, else what torchcodec is for.
+
+        What is for another machine beside something for aarch64 is the mistake, not the purpose.
+        """
+        machines = [machine_if_whole(path) for path in (*self.files, *self._interpreters(root))]
+        return "aarch64" if "aarch64" in machines else next(filter(None, machines), None)
 
     def nvidia_folders(self) -> list[str]:
         """The folders of NVIDIA's wheels, each ``nvidia/<name>/lib``."""
         wheels = _listed(os.path.join(self.site, "nvidia"))
         return [folder for wheel in wheels if os.path.isdir(folder := os.path.join(wheel, "lib"))]
 
-    def python(self, system: System, machine: str) -> str | None:
+    def python(self, root: Root, machine: str) -> str | None:
         """The interpreter the environment runs on; None where this host has none of the machine."""
+        return next((path for path in self._interpreters(root) if machine_if_whole(path) == machine), None)
+
+    def _interpreters(self, root: Root) -> list[str]:
         home = _home(self.env)
-        for folder in (os.path.join(self.env, "bin"), *([home] if home else ())):
-            for name in ("python", "python3"):
-                path = _follow(os.path.join(folder, name), system)
-                if os.path.isfile(path) and machine_if_whole(path) == machine:
-                    return path
-        return None
+        folders = [os.path.join(self.env, "bin"), *([home] if home else ())]
+        paths = [_follow(os.path.join(folder, name), root) for folder in folders for name in ("python", "python3")]
+        return [path for path in paths if os.path.isfile(path)]
 
 
 def layout(env: str | None = None, torchcodec_dir: str | None = None) -> Layout:
@@ -175,13 +181,13 @@ def _torch(site: str) -> Build | None:
     return Build(str(values.get("__version__") or ""), str(cuda) if cuda else None)
 
 
-def _follow(path: str, system: System) -> str:
+def _follow(path: str, root: Root) -> str:
     """The file behind a link; one that leads to an absolute path leads into the system."""
     for _ in range(MAX_LINKS):
         if not os.path.islink(path):
             break
         target = os.readlink(path)
-        inside = system.real(target) if target.startswith("/") else ""
+        inside = root.real(target) if target.startswith("/") else ""
         path = inside if os.path.exists(inside) else os.path.join(os.path.dirname(path), target)
     return os.path.realpath(path)
 

@@ -88,7 +88,9 @@ def _third_party(core: Core, seen: Observation) -> Problem:
     )
     if ffmpeg.PRIVATE.search(missing.name):
         return Problem(message, "Take along every library that lies beside FFmpeg's in its wheel")
-    return Problem(message, "Install the system package that holds it, or use an FFmpeg that brings its own libraries")
+    return Problem(
+        message, "Install the system package that holds it on the node, or use an FFmpeg that brings its own libraries"
+    )
 
 
 def _misfit(fault: Fault, core: Core, seen: Observation) -> Problem:
@@ -107,7 +109,11 @@ def _misfit(fault: Fault, core: Core, seen: Observation) -> Problem:
             f"{message}: {seen.torchcodec} and torch {torch.version} were not made for each other",
             "Install a torch and a torchcodec that belong together; FFmpeg is not the cause",
         )
-    return Problem(message, "Another copy of that library is found first: take its folder off LD_LIBRARY_PATH")
+    if fault.is_version:
+        return Problem(
+            message, f"Use a build for the system of the node, or a newer `{os.path.basename(fault.provider)}`"
+        )
+    return Problem(message, "Another copy of the library that has it is found first: take it off LD_LIBRARY_PATH")
 
 
 def _absent(seen: Observation, folders: Sequence[str]) -> Problem:

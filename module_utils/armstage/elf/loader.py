@@ -238,5 +238,6 @@ class Process:
 
     def _real(self, path: str) -> str:
         """The file to read: links in the tree of another system are followed inside it."""
-        inside = None if self.system.root == "/" else self.system.inside(path)
-        return path if inside is None else self.system.real(inside)
+        root = self.system.root
+        inside = None if root.path == "/" else root.inside(path)
+        return path if inside is None else root.real(inside)

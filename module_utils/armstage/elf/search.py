@@ -34,30 +34,68 @@ def default_folders(machine: str) -> tuple[str, ...]:
     return (f"/lib/{triplet}", f"/usr/lib/{triplet}", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 
 
+class Root:
+    """The folder that stands for ``/``, so that the tree of another system can be looked at."""
+
+    def __init__(self, path: str = "/") -> None:
+        self.path = os.path.abspath(path)
+
+    def real(self, inside: str) -> str:
+        """The file on this host behind an absolute path of the system, links followed inside it."""
+        ahead, behind, links = inside.split("/")[::-1], "", 0
+        while ahead:
+            part = ahead.pop()
+            if part == "..":
+                behind = behind.rpartition("/")[0]
+            elif part and part != ".":
+                step = f"{behind}/{part}"
+                try:
+                    target = os.readlink(self.outside(step))
+                except OSError:
+                    behind = step
+                    continue
+                links += 1
+                if links > MAX_LINKS:
+                    raise ArmstageError(
+                        f"`{self.outside(inside)}` goes through more than {MAX_LINKS} symbolic links",
+                        hint="One of them leads back to itself",
+                    )
+                behind = "" if target.startswith("/") else behind
+                ahead.extend(target.split("/")[::-1])
+        return self.outside(behind)
+
+    def outside(self, inside: str) -> str:
+        """Where an absolute path of the system is on this host, links left alone."""
+        return self.path.rstrip("/") + inside or "/"
+
+    def inside(self, path: str) -> str | None:
+        """The path in the system of a file on this host; None for one elsewhere."""
+        prefix = self.path.rstrip("/") + "/"
+        return path[len(prefix) - 1 :] if path.startswith(prefix) else None
+
+
 class System:
     """The libraries that a system offers to every program.
 
-    ``root`` is the folder that stands for ``/``, so that the tree of another system can be looked
-    at; its links are followed inside it. The loader reads its cache, not ``/etc/ld.so.conf``: the
-    folders configured there count only where there is no cache. What was listed and read is kept:
-    one System is one look at the disk.
+    The loader reads its cache, not ``/etc/ld.so.conf``: the folders configured there count only
+    where there is no cache. What was listed and read is kept: one System is one look at the disk.
     """
 
-    def __init__(self, root: str, machine: str) -> None:
-        self.root = os.path.abspath(root)
+    def __init__(self, root: Root, machine: str) -> None:
+        self.root = root
         self._listings: dict[str, frozenset[str]] = {}
         self._canonical: dict[str, str] = {}
         self._files: dict[str, ElfFile] = {}
-        self._cached = read_cache(self.real("/etc/ld.so.cache"))
+        self._cached = read_cache(root.real("/etc/ld.so.cache"))
         configured = [] if self._cached else list(self._configured("/etc/ld.so.conf"))
-        folders = (self.real(folder) for folder in (*configured, *default_folders(machine)))
+        folders = (root.real(folder) for folder in (*configured, *default_folders(machine)))
         self._folders = list(dict.fromkeys(folders))
 
     def candidates(self, name: str) -> Iterator[str]:
         """The files of this name on this host, in the loader's order."""
         for path in self._cached.get(name, ()):
             folder, _, last = path.rpartition("/")
-            yield os.path.join(self.real(folder), last)
+            yield os.path.join(self.root.real(folder), last)
         for folder in self._folders:
             if self.holds(folder, name):
                 yield os.path.join(folder, name)
@@ -90,42 +128,9 @@ class System:
             self._files[path] = read(path)
         return self._files[path]
 
-    def real(self, inside: str) -> str:
-        """The file on this host behind an absolute path of the system, links followed inside it."""
-        ahead, behind, links = inside.split("/")[::-1], "", 0
-        while ahead:
-            part = ahead.pop()
-            if part == "..":
-                behind = behind.rpartition("/")[0]
-            elif part and part != ".":
-                step = f"{behind}/{part}"
-                try:
-                    target = os.readlink(self.outside(step))
-                except OSError:
-                    behind = step
-                    continue
-                links += 1
-                if links > MAX_LINKS:
-                    raise ArmstageError(
-                        f"`{self.outside(inside)}` goes through more than {MAX_LINKS} symbolic links",
-                        hint="One of them leads back to itself",
-                    )
-                behind = "" if target.startswith("/") else behind
-                ahead.extend(target.split("/")[::-1])
-        return self.outside(behind)
-
-    def outside(self, inside: str) -> str:
-        """Where an absolute path of the system is on this host, links left alone."""
-        return self.root.rstrip("/") + inside or "/"
-
-    def inside(self, path: str) -> str | None:
-        """The path in the system of a file on this host; None for one elsewhere."""
-        prefix = self.root.rstrip("/") + "/"
-        return path[len(prefix) - 1 :] if path.startswith(prefix) else None
-
     def _configured(self, file: str, depth: int = 0) -> Iterator[str]:
         """The folders that ld.so.conf names, those of the files that it includes in their place."""
-        for line in (read_text(self.real(file)) or "").splitlines():
+        for line in (read_text(self.root.real(file)) or "").splitlines():
             words = line.partition("#")[0].split()
             if words[:1] == ["include"] and depth < MAX_INCLUDES:
                 folder = os.path.dirname(file)
@@ -137,7 +142,7 @@ class System:
 
     def _matching(self, pattern: str) -> list[str]:
         folder, _, last = pattern.rpartition("/")
-        names = fnmatch.filter(self.listing(self.real(folder)), last)
+        names = fnmatch.filter(self.listing(self.root.real(folder)), last)
         return [f"{folder}/{name}" for name in sorted(names)]
 
 

@@ -18,7 +18,7 @@ from .environment import layout
 from .ffmpeg import is_ffmpeg
 from .loader import Library
 from .reader import machine_if_whole
-from .search import System
+from .search import Root, System
 from .words import Problem, quoted
 
 LARGEST_PAGE = 65536
@@ -74,7 +74,7 @@ def inspect(
     ``library_dirs`` what follows on LD_LIBRARY_PATH (default: what the environment needs there),
     ``ffmpeg_major`` the FFmpeg that is to be loaded, ``glibc`` and ``page_size`` (bytes) those of
     the node (default: of ``root``, and of this host where it is of the same machine),
-    ``elf_machine`` the machine of the node (default: that of torchcodec).
+    ``elf_machine`` the machine of the node (default: aarch64 where anything is for it).
 
     Raises ArmstageError where there is nothing to inspect, or a file cannot be read.
     """
@@ -84,13 +84,14 @@ def inspect(
             hint="Leave it out",
         )
     found = layout(env, torchcodec_dir)
-    machine = elf_machine or found.machine() or platform.machine()
-    system = System(root, machine)
+    tree = Root(root)
+    machine = elf_machine or found.machine(tree) or platform.machine()
+    system = System(tree, machine)
     if library_dirs is None:
         library_dirs = _library_dirs(observe(found, system, machine, ffmpeg_dirs, check_abi=False))
     seen = observe(found, system, machine, [*ffmpeg_dirs, *library_dirs])
     judged = _judged(seen, ffmpeg_dirs)
-    here = machine == platform.machine() and os.path.abspath(root) == "/"
+    here = machine == platform.machine() and tree.path == "/"
     known = page_size or (os.sysconf("SC_PAGE_SIZE") if here else None)
     expected = Expected(ffmpeg_major, glibc or glibc_offered(seen.process), known, tuple(ffmpeg_dirs))
     problems = diagnose(seen, expected, judged)
@@ -112,8 +113,9 @@ def library_dirs(env: str, root: str = "/") -> list[str]:
     ``libnppicc.so.13``. Raises ArmstageError as ``inspect`` does.
     """
     found = layout(env)
-    machine = found.machine() or platform.machine()
-    folders = _library_dirs(observe(found, System(root, machine), machine, (), check_abi=False))
+    machine = found.machine(Root(root)) or platform.machine()
+    system = System(Root(root), machine)
+    folders = _library_dirs(observe(found, system, machine, (), check_abi=False))
     return [os.path.relpath(folder, os.path.realpath(env)) for folder in folders]
 
 
@@ -169,7 +171,7 @@ def _result(
                 "core": core.core,
                 "ffmpeg_major": core.ffmpeg_major,
                 "status": core.status,
-                "missing": list(dict.fromkeys(missing.name for missing in core.missing)),
+                "missing": [missing.name for missing in core.missing],
                 "folders": core.folders,
             }
             for core in seen.cores

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from ansible.module_utils.armstage.elf.loader import Process
-from ansible.module_utils.armstage.elf.search import System, read_cache
+from ansible.module_utils.armstage.elf.search import Root, System, read_cache
 from ansible.module_utils.armstage.errors import ArmstageError
 
 from .builder import MACHINES, Elf
@@ -165,6 +165,10 @@ CASES = {
 }
 
 
+def system(base):
+    return System(Root(str(base)), "aarch64")
+
+
 def plant(base, files):
     for name, content in files.items():
         path = base / name
@@ -207,7 +211,7 @@ def really_loaded(base, path):
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_model_loads_what_the_real_loader_loads(tmp_path, case):
     plant(tmp_path, case["files"])
-    process = Process(System("/", HERE), HERE, [str(tmp_path / folder) for folder in case["path"]])
+    process = Process(System(Root(), HERE), HERE, [str(tmp_path / folder) for folder in case["path"]])
     process.open(str(tmp_path / "start.so"))
     modelled = {os.path.realpath(each.path) for each in process.libraries if each.path.startswith(str(tmp_path))}
     assert (None if process.missing else modelled) == really_loaded(tmp_path, case["path"])
@@ -239,7 +243,7 @@ def test_an_executable_serves_what_it_opens_by_its_rpath_alone(tmp_path, tag):
         },
     )
     program = str(tmp_path / "env/bin/python")
-    process = Process(System("/", HERE), HERE)
+    process = Process(System(Root(), HERE), HERE)
     process.start(program)
     process.open(str(tmp_path / "start.so"))
     really = subprocess.run([program, str(tmp_path / "start.so")], check=False).returncode == 0
@@ -277,7 +281,7 @@ class TestSystem:
         (tmp_path / "etc/ld.so.conf.d/ignored.txt").write_text("/opt/ignored\n")
         folders = ["usr/lib", "opt/last", "opt/b", "opt/a", "opt/ignored", "usr/lib/aarch64-linux-gnu"]
         plant(tmp_path, {f"{folder}/libx.so": b"" for folder in folders})
-        found = [os.path.relpath(path, tmp_path) for path in System(str(tmp_path), "aarch64").candidates("libx.so")]
+        found = [os.path.relpath(path, tmp_path) for path in system(tmp_path).candidates("libx.so")]
         assert found == [
             f"{folder}/libx.so" for folder in ("opt/a", "opt/b", "opt/last", "usr/lib/aarch64-linux-gnu", "usr/lib")
         ]
@@ -286,7 +290,7 @@ class TestSystem:
         (tmp_path / "etc").mkdir()
         (tmp_path / "etc/ld.so.conf").write_text("include ld.so.conf\n/opt/x\n")
         plant(tmp_path, {"opt/x/libx.so": b""})
-        assert [*System(str(tmp_path), "aarch64").candidates("libx.so")] == [str(tmp_path / "opt/x/libx.so")]
+        assert [*system(tmp_path).candidates("libx.so")] == [str(tmp_path / "opt/x/libx.so")]
 
     def test_links_are_followed_inside_the_root(self, tmp_path):
         plant(
@@ -299,14 +303,14 @@ class TestSystem:
                 "start.so": Elf(needed=["libblas.so.3"]),
             },
         )
-        process = Process(System(str(tmp_path), "aarch64"), "aarch64")
+        process = Process(system(tmp_path), "aarch64")
         process.open(str(tmp_path / "start.so"))
         assert process.find("libblas.so.3").elf.path == str(tmp_path / "usr/lib/blas/libblas.so.3.1")
 
     def test_links_in_a_circle_are_an_error(self, tmp_path):
         plant(tmp_path, {"lib": "usr", "usr": "lib"})
         with pytest.raises(ArmstageError, match="more than 40 symbolic links"):
-            System(str(tmp_path), "aarch64")
+            system(tmp_path)
 
 
 class TestHostLibraries:
@@ -314,7 +318,7 @@ class TestHostLibraries:
 
     def needs(self, tmp_path, *names):
         Elf(needed=list(names)).write(tmp_path / "env/start.so")
-        process = Process(System(str(tmp_path), "aarch64"), "aarch64")
+        process = Process(system(tmp_path), "aarch64")
         process.open(str(tmp_path / "env/start.so"))
         return process
 

@@ -276,7 +276,7 @@ class TestNoTorchcodec:
     def test_for_another_machine(self, root):
         for core in root.codec.glob("*.so"):
             Elf(machine="x86_64").write(core)
-        found = look(root, root.ffmpeg(7), elf_machine="aarch64")
+        found = look(root, root.ffmpeg(7))
         assert found.selected_core is None
         assert len(found.wrong_arch) == 15
         assert_problem(found, "is for x86_64, expected aarch64$", "--python-platform aarch64-manylinux_2_28")
@@ -516,6 +516,13 @@ class TestMachine:
         os.rename(Elf(machine="x86_64").write(folder / "x"), os.fsencode(folder) + b"/lib\xff.so")
         assert look(root, folder).wrong_arch == [f"{folder}/lib\\xff.so"]
 
+    def test_a_python_of_the_staging_host(self, root):
+        """The node's own interpreter, by a path where the host that stages has one of its own."""
+        Elf(machine="x86_64", type="EXEC").write(root.python / "bin/python3.12")
+        found = look(root, root.ffmpeg(7))
+        assert found.machine == "aarch64"
+        assert found.other_missing == ["libpython3.12.so.1.0"]
+
     def test_a_whole_environment_for_x86_64(self, tmp_path):
         root = Root(tmp_path)
         folder = root.ffmpeg(7)
@@ -599,6 +606,18 @@ class TestNode:
         for name in ("libm.so.6", "libpthread.so.0", "libgcc_s.so.1", "libstdc++.so.6"):
             Elf().write(root.system / "lib64" / name)
         assert_problem(look(root, folder), "needs glibc 2.28, and the node has 2.26$", "2.26")
+
+    def test_libstdcxx_of_the_root(self, root):
+        """facts.md section 2: Debian 13's libavfilter on Ubuntu 22.04."""
+        folder = root.ffmpeg(7, needed=["libstdc++.so.6"], needs={"libstdc++.so.6": ["GLIBCXX_3.4.32"]})
+        Elf(soname="libstdc++.so.6", offers=["GLIBCXX_3.4", "GLIBCXX_3.4.30"]).write(
+            root.system / "lib64/libstdc++.so.6"
+        )
+        assert_problem(
+            look(root, folder),
+            r"needs version `GLIBCXX_3\.4\.32`, which `.*/lib64/libstdc\+\+\.so\.6` does not offer$",
+            "a build for the system of the node",
+        )
 
     def test_glibc_of_a_version_that_is_no_number(self, root):
         folder = root.ffmpeg(7, needs={"libc.so.6": ["GLIBC_2.17", "GLIBC_ABI_DT_RELR", "GLIBC_PRIVATE"]})

@@ -39,13 +39,7 @@ def plant(site, name, version, folder=None, **files):
 
 
 def test_a_distribution(tmp_path):
-    scripts = "[console_scripts]
-TorchRun = torch.run:main
-other=torch:x [extra]
-
-[torchrun.logs]
-a = b:c
-"
+    scripts = "[console_scripts]\nTorchRun = torch.run:main\nother=torch:x [extra]\n\n[torchrun.logs]\na = b:c\n"
     path = plant(tmp_path, "torch", "2.11.0", entry_points_txt=scripts)
     (tmp_path / "torch").mkdir()
     (tmp_path / "typing_extensions.py").write_text("")
