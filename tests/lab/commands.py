@@ -13,6 +13,9 @@ from armstage.errors import ArmstageError
 from . import apt, archives, emulation, image, inventory, mirror, nodes, podman, prerequisites
 from .host import Host, cache_folder, read_host
 
+# The same each time, for what is staged records where it came from.
+MIRROR_PORT = 18931
+
 
 def check(host: Host, _arguments: argparse.Namespace) -> int:
     absent = prerequisites.missing(prerequisites.needs(host, apt.mirror(host) is not None))
@@ -125,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
     command = add("mirror", fill_mirror, "make the upstream archives, and print the roles' variables for them")
     command.add_argument("folder", nargs="?", type=Path, help="default: below the cache folder")
     command.add_argument("--serve", action="store_true", help="and serve them until interrupted")
-    command.add_argument("--port", type=int, default=0)
+    command.add_argument("--port", type=int, default=MIRROR_PORT)
     faults = ", ".join(f"{name} ({text})" for name, text in mirror.FAULTS.items())
     text = f"for paths with PART: {faults}"
     command.add_argument("--fault", action="append", default=[], metavar="PART=FAULT", help=text)
