@@ -120,7 +120,8 @@ options:
   compile_python:
     description:
       - An interpreter of the stager, of the version of O(python), to compile bytecode with; V(auto) finds one.
-      - Bytecode is not compared with its source later, so that importing looks at half as many files.
+      - Python never compares it with the source later; in a shared root that only one user may write, it can't be made
+        later either.
     type: str
     default: none
   keep:

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,8 @@ BUILDS = ("torch", "torchvision", "torchcodec")
 SAME_MAJOR_WILL_DO = ("torchcodec",)
 """Those that link nothing but what is the same in every CUDA of one major version: torch 2.15.0+cu132
 with torchcodec 0.17.0+cu130 decodes (measured 2026-11)."""
+
+KNOWN_BUILD = re.compile(r"cu\d+|cpu|rocm[\d.]+|xpu")
 
 GPU_CODE = ("cuda", "amdgpu")
 """Machines of ELF files that hold code for a GPU."""
@@ -114,20 +116,26 @@ def _asked(folder: Path, requirements: tuple[str, ...], constraints: str) -> Pat
 
 
 def _builds(site: Path, packages: dict[str, str]) -> dict[str, str]:
-    """The build of each project that has several: `cu130` of ``__version__ = '2.11.0+cu130'``."""
-    found = {}
-    for name in BUILDS:
-        if name in packages:
-            version = str(literals(str(site / name / "version.py")).get("__version__") or packages[name])
-            found[name] = version.partition("+")[2]
-    return found
+    """The build of each project that has several, empty where it does not say."""
+    return {name: build_of(literals(str(site / name / "version.py"))) for name in BUILDS if name in packages}
+
+
+def build_of(version: Mapping[str, object]) -> str:
+    """`cu130` of a version.py with ``__version__ = '2.11.0+cu130'``, or with ``cuda = '13.0'`` where the
+    version names no build, as in one built from source. Pure."""
+    local = str(version.get("__version__", "")).partition("+")[2]
+    if KNOWN_BUILD.fullmatch(local):
+        return local
+    if "cuda" not in version:
+        return ""
+    return f"cu{version['cuda']}".replace(".", "") if version["cuda"] else "cpu"
 
 
 def check_builds(tag: str, packages: dict[str, str], builds: dict[str, str]) -> None:
     """Raise ArmstageError unless the builds are those of the wheel index ``tag``. Pure.
 
-    A build without a tag says nothing about CUDA and fits any. torch is compared with the tag where
-    that is one of an index, the others with torch.
+    torch is compared with the tag, where that is one of an index, and the others with torch. A build
+    that says nothing fits any.
     """
     if packages.get("torchcodec", "").startswith("0.0.0"):
         raise ArmstageError(

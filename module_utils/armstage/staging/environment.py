@@ -125,7 +125,7 @@ def from_options(options: Mapping[str, Any]) -> Desired:
     if present and not options["python"]:
         raise ArmstageError("`python` is missing", hint="Give the path of the interpreter as the node sees it")
     return Desired(
-        root=Path(options["dest"]),
+        root=Path(os.path.abspath(options["dest"])),
         tag=options["tag"],
         python=interpreter(options["python"], options["python_version"] or "") if present else Interpreter("", ""),
         requirements=requirements,
@@ -160,7 +160,7 @@ def _sources(options: Mapping[str, Any]) -> tuple[Source, ...]:
             reason = source.get("reason") or "not reachable"
         found.append(
             Source(
-                kind=source.get("kind") or "index",
+                kind="mirror" if options["mirror"] else source.get("kind") or "index",
                 index_url=address,
                 lock=_text("lock", source.get("lock") or options["lock"]),
                 unusable=reason if asked else "",

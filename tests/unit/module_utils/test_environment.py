@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.armstage.errors import ArmstageError
-from ansible.module_utils.armstage.staging.assemble import check_builds, compiler, cuda_major
+from ansible.module_utils.armstage.staging.assemble import build_of, check_builds, compiler, cuda_major
 from ansible.module_utils.armstage.staging.environment import Desired, Source, from_options
 from ansible.module_utils.armstage.staging.provision import Observed, differences, make_plan, unused
 from ansible.module_utils.armstage.staging.record import Release
@@ -300,6 +300,24 @@ def test_builds_that_do_not_belong_together_are_refused(tag, builds, words):
     with pytest.raises(ArmstageError) as failure:
         check_builds(tag, VERSIONS, builds)
     assert failure.value.message == words
+
+
+@pytest.mark.parametrize(
+    ("version", "build"),
+    [
+        ({"__version__": "2.11.0+cu130", "cuda": "13.0"}, "cu130"),
+        ({"__version__": "2.10.0+cpu", "cuda": None}, "cpu"),
+        ({"__version__": "2.10.0", "cuda": None}, "cpu"),
+        ({"__version__": "2.10.0a0+b558c98", "cuda": "13.1"}, "cu131"),
+        ({"__version__": "2.10.0a0+gitabc"}, ""),
+        ({"__version__": "0.26.0+cu130", "git_version": "336d36e"}, "cu130"),
+        ({"__version__": "0.29.2"}, ""),
+        ({"__version__": "2.9.0+rocm6.4", "cuda": None}, "rocm6.4"),
+        ({}, ""),
+    ],
+)
+def test_a_build_is_read_from_version_py(version, build):
+    assert build_of(version) == build
 
 
 @pytest.mark.parametrize("version", ["0.0.0", "0.0.0.dev0", "0.0.0dev"])

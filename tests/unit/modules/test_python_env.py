@@ -169,14 +169,14 @@ def test_an_environment_is_staged(run, root):
     assert result["installed"] == {"torch": "2.11.0", "tool": "1.0"}
     assert release["elf"] == {"aarch64": 1, "cuda": 1}
     assert (release["name"], release["version"]) == ("env-cu130", "2.11.0")
-    assert release["source"]["kind"] == "index"
+    assert release["source"]["kind"] == "mirror"
     assert (
         release["source"]["sha256"] == hashlib.sha256((env(root) / "share/armstage/lock.txt").read_bytes()).hexdigest()
     )
     assert release["path"] == str(root / "store" / f"env-cu130-2.11.0-{release['digest'][:12]}")
     assert os.readlink(env(root)) == f"../store/{Path(release['path']).name}"
     assert result["actions"] == [
-        f"publish store/{Path(release['path']).name} from index",
+        f"publish store/{Path(release['path']).name} from mirror",
         f"point envs/cu130 to ../store/{Path(release['path']).name}",
     ]
     assert (result["drift"], result["unhashed"], result["skipped_sources"], result["library_dirs"]) == ("", [], [], [])
