@@ -11,8 +11,10 @@ from .environment import TORCH_LIBRARY
 from .loader import Library, Process
 from .symbols import Symbol, defined, undefined
 
-_TORCH_SYMBOL = re.compile(r"(aoti_)?torch_\w+|_ZN[KVRO]?(2at|3c10|5torch)\w+")
+TORCH_SYMBOL = re.compile(r"(aoti_)?torch_\w+|_ZN[KVRO]?(2at|3c10|5torch)\w+")
 _PYTHON_SYMBOL = re.compile(r"_?Py[A-Z_]\w+")
+"""Of the C API: whichever Python imports torchcodec has it."""
+
 _GLIBC = re.compile(r"GLIBC_(\d+(?:\.\d+)+)")
 
 GLIBC_ABI = {"GLIBC_ABI_DT_RELR": "2.36"}
@@ -71,12 +73,12 @@ def symbol_faults(process: Process, libraries: Iterable[Library]) -> Iterator[Fa
 
 
 def _is_judged(symbol: Symbol, process: Process) -> bool:
-    if _PYTHON_SYMBOL.fullmatch(symbol.name) and process.executable is None:
+    if _PYTHON_SYMBOL.fullmatch(symbol.name):
         return False
     if ffmpeg.SYMBOL.fullmatch(symbol.name) or not (process.missing or process.assumed):
         return True
     torch_is_whole = not any(TORCH_LIBRARY.fullmatch(missing.name) for missing in process.missing)
-    return torch_is_whole and _TORCH_SYMBOL.fullmatch(symbol.name) is not None
+    return torch_is_whole and TORCH_SYMBOL.fullmatch(symbol.name) is not None
 
 
 def glibc_required(libraries: Iterable[Library]) -> str | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from . import ffmpeg
 from .abi import Fault, symbol_faults, version_faults
 from .environment import Layout, import_torch
-from .loader import Library, Missing, Process
+from .loader import Library, Missing, Process, each_once
 from .search import System
 
 
@@ -77,8 +77,7 @@ class Observation:
     def unmet(self) -> list[Missing]:
         """The needs outside FFmpeg: of the core that is selected, or of any."""
         cores = [self.selected] if self.selected else self.cores
-        every = [*self.own_missing, *(missing for core in cores for missing in core.own_missing)]
-        return list({missing.name: missing for missing in reversed(every)}.values())[::-1]
+        return each_once([*self.own_missing, *(missing for core in cores for missing in core.own_missing)])
 
     def own_folders(self) -> list[str]:
         """The folders of the environment and its Python that may hold what torchcodec needs."""
@@ -123,9 +122,8 @@ def _try(before: Process, layout: Layout, number: int) -> Core:
     files = [file for file in map(process.open, layout.cores[number]) if file is not None]
     needs = list(dict.fromkeys(name for file in files for name in file.elf.needed if ffmpeg.is_ffmpeg(name)))
     found = {name: library.path for name in needs if (library := process.find(name)) is not None}
-    unmet = {missing.name: missing for missing in reversed(process.missing[len(before.missing) :])}
     missing, own, other = [], [], [Missing(name) for name in layout.absent.get(number, ())]
-    for each in reversed(unmet.values()):
+    for each in each_once(process.missing[len(before.missing) :]):
         if ffmpeg.is_ffmpeg(each.name):
             missing.append(each)
         elif each.requester is None or _is_through_ffmpeg(each.requester):

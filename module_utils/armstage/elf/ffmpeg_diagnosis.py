@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from . import ffmpeg
-from .abi import Fault
+from .abi import TORCH_SYMBOL, Fault
 from .cores import Core, Observation
 from .words import Problem, found_wrong, listed, quoted
 
@@ -104,7 +104,7 @@ def _misfit(fault: Fault, core: Core, seen: Observation) -> Problem:
             f"{message}: it was made for another FFmpeg {core.ffmpeg_major}",
             f"Use an FFmpeg {core.ffmpeg_major} of one build, or another FFmpeg major",
         )
-    if os.path.dirname(fault.library) == seen.layout.folder and torch is not None:
+    if TORCH_SYMBOL.fullmatch(fault.wanted) and torch is not None:
         return Problem(
             f"{message}: {seen.torchcodec} and torch {torch.version} were not made for each other",
             "Install a torch and a torchcodec that belong together; FFmpeg is not the cause",

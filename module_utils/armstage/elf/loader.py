@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import ArmstageError
@@ -60,6 +60,14 @@ class Missing:
     name: str
     requester: Library | None = None
     reason: str = ""
+
+
+def each_once(every: Iterable[Missing]) -> list[Missing]:
+    """The first of each name, in the order they were met."""
+    found: dict[str, Missing] = {}
+    for missing in every:
+        found.setdefault(missing.name, missing)
+    return list(found.values())
 
 
 @dataclass

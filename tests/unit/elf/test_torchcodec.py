@@ -582,6 +582,7 @@ class TestFit:
         Elf(needed=["libjpeg.so.62"], undefined=["jpeg12_write_raw_data"]).write(root.system / "lib64/libtiff.so.6")
         Elf(defined=["jpeg12_write_raw_data"]).write(root.system / "lib64/libjpeg.so.62")
         folder = root.ffmpeg(7, needed=["libtiff.so.6"])
+        root.library("core7", [*sonames(7), "libtorch.so"], [], undefined=["PyObject_Call", "_Py_NoneStruct"])
         found = look(root, folder)
         assert found.ok, found.problems
         assert found.assumed == []
