@@ -4,12 +4,7 @@ import pytest
 import torchcodec_abi_info
 import yaml
 
-from .planted import Root, sonames
-
-
-@pytest.fixture
-def root(tmp_path):
-    return Root(tmp_path)
+from .planted import sonames
 
 
 def test_what_it_returns(run_module, root):
