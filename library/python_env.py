@@ -198,6 +198,11 @@ unhashed:
   returned: success
   type: list
   elements: str
+origins:
+  description: How many wheels each host served; empty where a lock was installed.
+  returned: success
+  type: dict
+  sample: {download.pytorch.org: 28, mirror.example.org: 6}
 library_dirs:
   description: Folders of the environment that torchcodec needs on the loader's path.
   returned: success

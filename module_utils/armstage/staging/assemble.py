@@ -8,9 +8,11 @@ import os
 import re
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ..elf.reader import find_elf
 from ..elf.torchcodec import library_dirs
@@ -18,7 +20,7 @@ from ..errors import ArmstageError
 from ..run import run
 from ..wheels import installed, literals
 from . import venv
-from .pins import confirmed, disagreement, read_pins, read_pylock, write_pins
+from .pins import Pin, confirmed, disagreement, read_pins, read_pylock, write_pins
 from .uv import Uv
 
 BUILDS = ("torch", "torchvision", "torchcodec")
@@ -36,14 +38,18 @@ GPU_CODE = ("cuda", "amdgpu")
 HERE = "share/armstage"
 """The folder of an environment in which armstage keeps what it was made from and what it needs."""
 
+LOCK = f"{HERE}/lock.txt"
+
 
 @dataclass(frozen=True)
 class Assembled:
-    """What an environment holds: versions by project, projects whose wheel no digest was known of, build
-    tags by project, ELF files by machine, folders for the loader's path, digest of its lock."""
+    """What an environment holds: versions by project, projects whose wheel no digest was known of, how many
+    wheels each host served (known where they were resolved here), build tags by project, ELF files by
+    machine, folders for the loader's path, digest of its lock."""
 
     installed: dict[str, str]
     unhashed: tuple[str, ...]
+    origins: dict[str, int]
     builds: dict[str, str]
     elf: dict[str, int]
     library_dirs: list[str]
@@ -64,7 +70,7 @@ def assemble(
     what they came to is the lock. Raises ArmstageError for an environment that would not be right."""
     with _readable_by_all():
         venv.prepare(folder)
-        unhashed, lock = _install(folder, uv, requirements, constraints, lock)
+        pins = _install(folder, uv, requirements, constraints, lock)
         venv.finish(folder, python)
         site = venv.site_packages(folder, python)
         packages = {name: found.version for name, found in installed(str(site)).items()}
@@ -73,7 +79,15 @@ def assemble(
         elf = _count_elf(folder, machine)
         needed = library_dirs(str(folder)) if "torchcodec" in packages else []
         (folder / HERE / "library_dirs").write_text("".join(f"{path}\n" for path in needed), encoding="utf-8")
-    return Assembled(packages, unhashed, builds, elf, needed, hashlib.sha256(lock.encode()).hexdigest())
+    return Assembled(
+        installed=packages,
+        unhashed=tuple(pin.name for pin in pins if not pin.digests),
+        origins=dict(Counter(urlsplit(pin.url).netloc or "folder" for pin in pins if pin.url)),
+        builds=builds,
+        elf=elf,
+        library_dirs=needed,
+        lock_sha256=hashlib.sha256((folder / LOCK).read_bytes()).hexdigest(),
+    )
 
 
 @contextlib.contextmanager
@@ -85,23 +99,21 @@ def _readable_by_all() -> Iterator[None]:
         os.umask(before)
 
 
-def _install(
-    folder: Path, uv: Uv, requirements: tuple[str, ...], constraints: str, lock: str
-) -> tuple[tuple[str, ...], str]:
-    """The projects installed without a digest, and the lock."""
-    pins = folder / HERE / "lock.txt"
+def _install(folder: Path, uv: Uv, requirements: tuple[str, ...], constraints: str, lock: str) -> list[Pin]:
+    """Unpack by the lock, or by the one that the requirements come to; its pins."""
     if lock:
-        wrong = disagreement(requirements, read_pins(lock))
+        pins = read_pins(lock)
+        wrong = disagreement(requirements, pins)
         if wrong:
             raise ArmstageError(f"Found {wrong}", hint="Give the lock that was resolved from these requirements")
-        pins.write_text(lock, encoding="utf-8")
-        uv.install(folder, pins, "--require-hashes")
-        return (), lock
-    resolved = confirmed(read_pylock(uv.resolve(_asked(folder, requirements, constraints))), read_pins(constraints))
-    lock = write_pins(resolved)
-    pins.write_text(lock, encoding="utf-8")
-    uv.install(folder, pins, "--no-deps")
-    return tuple(pin.name for pin in resolved if not pin.digests), lock
+        (folder / LOCK).write_text(lock, encoding="utf-8")
+        uv.install(folder, folder / LOCK, "--require-hashes")
+        return list(pins.values())
+    resolved = read_pylock(uv.resolve(_asked(folder, requirements, constraints)))
+    checked = confirmed(resolved, read_pins(constraints))
+    (folder / LOCK).write_text(write_pins(checked), encoding="utf-8")
+    uv.install(folder, folder / LOCK, "--no-deps")
+    return checked
 
 
 def _asked(folder: Path, requirements: tuple[str, ...], constraints: str) -> Path:

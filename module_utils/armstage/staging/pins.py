@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import ArmstageError
 from ..wheels import normalise
+from .transport import without_credentials
 
 NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 PINNED = rf"\s*({NAME})\s*(?:\[[^\]]*\])?\s*===?\s*([^\s;,*]+)\s*(?=;|$|--hash)"
@@ -41,7 +42,15 @@ def read_pylock(text: str) -> list[Pin]:
             )
         url, size = (re.search(pattern, entry) for pattern in (r'\burl = "([^"]+)"', r"\bsize = (\d+)"))
         digests = tuple(dict.fromkeys(SHA256.findall(entry)))
-        pins.append(Pin(keys["name"], keys["version"], digests, url[1] if url else "", int(size[1]) if size else 0))
+        pins.append(
+            Pin(
+                keys["name"],
+                keys["version"],
+                digests,
+                without_credentials(url[1]) if url else "",
+                int(size[1]) if size else 0,
+            )
+        )
     return pins
 
 

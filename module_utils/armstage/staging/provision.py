@@ -330,6 +330,7 @@ def _described(release: Release, made: Assembled) -> Release:
             **release.extra,
             "installed": made.installed,
             "unhashed": list(made.unhashed),
+            "origins": made.origins,
             "builds": made.builds,
             "library_dirs": made.library_dirs,
         },

@@ -19,6 +19,7 @@ def result(desired: Desired, done: Done, seconds: float) -> dict[str, Any]:
         "release": _release(desired, done, seconds),
         "installed": dict(known.get("installed", {})),
         "unhashed": list(known.get("unhashed", ())),
+        "origins": dict(known.get("origins", {})),
         "library_dirs": list(known.get("library_dirs", ())),
         "drift": done.observed.drift,
         "skipped_sources": [

@@ -179,6 +179,7 @@ def test_an_environment_is_staged(run, root):
         f"publish store/{Path(release['path']).name} from mirror",
         f"point envs/cu130 to ../store/{Path(release['path']).name}",
     ]
+    assert result["origins"] == {"folder": 2}
     assert (result["drift"], result["unhashed"], result["skipped_sources"], result["library_dirs"]) == ("", [], [], [])
     entry = read_manifest(root)["releases"][0]
     assert entry["extra"]["installed"] == result["installed"]
@@ -654,6 +655,7 @@ def test_the_index_comes_first_and_the_default_index_has_what_it_lacks(run, root
     assert result["release"]["source"]["url"] == f"{two_indexes}/whl"
     lock = (env(root) / "share/armstage/lock.txt").read_text().splitlines()
     assert lock[0] == f"# {two_indexes}/pypi/tool-1.0-py3-none-any.whl"
+    assert result["origins"] == {two_indexes.partition("//")[2]: 2}
     assert lock[2] == f"# {two_indexes}/whl/torch-2.11.0-{LINUX}.whl"
 
 
