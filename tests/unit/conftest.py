@@ -47,6 +47,11 @@ class Server:
         self.replies[path] = [reply if isinstance(reply, Reply) else Reply(reply, **options) for reply in replies]
         return self.base + path
 
+    def listen_with(self, context):
+        """From now on, talk TLS."""
+        self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
+        self.base = self.base.replace("http://", "https://")
+
     def asked(self, method="GET"):
         return [path for verb, path, _headers in self.requests if verb == method]
 

@@ -128,9 +128,10 @@ def _source(options: Mapping[str, Any], strip_components: int) -> Source:
 
 def _link(path: str) -> str:
     link = _inside(path)
-    if not link or link.split("/")[0] in OWN_FOLDERS:
+    parts = link.split("/")
+    if not link or len(parts) > 2 or parts[0] in OWN_FOLDERS or parts[-1].startswith("."):
         raise ArmstageError(
-            f"Expected a link beside the store, but received: `{path}`",
+            f"Expected a link in the root or in a folder of it, but received: `{path}`",
             hint="Give a path such as bin/uv-aarch64; store/ and cache/ are armstage's own",
         )
     return link

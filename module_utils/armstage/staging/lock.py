@@ -194,8 +194,16 @@ class Lock:
             now = os.stat(self._own_file).st_mtime
             for folder in self.path.parent.glob(f"{self.path.name}.*"):
                 waiting = _look(folder)
-                if waiting is not None and _is_stale(waiting, now):
+                # One without a file was killed before it wrote it, or is just about to.
+                stale = _is_stale(waiting, now) if waiting else now - folder.stat().st_mtime > STALE_AFTER
+                if stale:
                     _discard(folder)
+
+
+def seems_held(path: str | Path) -> bool:
+    """Whether somebody alive holds a lock, as far as reading tells: nothing is written to find out."""
+    seen = _look(Path(path))
+    return seen is not None and not _is_stale(seen, time.time())
 
 
 def _look(folder: Path) -> _Seen | None:

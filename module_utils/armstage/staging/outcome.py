@@ -52,7 +52,8 @@ def _release(desired: Desired, done: Done, seconds: float) -> dict[str, Any]:
 def _actions(desired: Desired, done: Done) -> list[str]:
     """What was done, or would be, in order."""
     plan, source = done.plan, done.choice.source
-    said = [f"skip {item}" for item in done.choice.skipped]
+    said = [f"remove {_place(desired, folder)}, left by a run that was interrupted" for folder in plan.sweep]
+    said += [f"skip {item}" for item in done.choice.skipped]
     said += [f"replace: {why}" for why in done.observed.unfit.values()] if plan.publish else []
     if plan.publish and source is not None:
         said.append(f"publish {_place(desired, plan.final)} from {source}")
@@ -76,7 +77,8 @@ def _states(desired: Desired, done: Done) -> tuple[str, str]:
     links = {link: target for link, target in observed.links.items() if target is not None}
     moved = {link: target for link, target in {**links, **plan.links}.items() if target is not None}
     stale = {"manifest.json": " (out of date)"} if plan.manifest else {}
-    return _text({**before, **stale}, links), _text({**after, **dict.fromkeys(stale, "")}, moved)
+    left = {_place(desired, folder): "" for folder in plan.sweep}
+    return _text({**before, **stale, **left}, links), _text({**after, **dict.fromkeys(stale, "")}, moved)
 
 
 def _mark(done: Done, release: Release) -> str:

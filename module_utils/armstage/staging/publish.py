@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -24,21 +25,32 @@ from ..errors import ArmstageError
 from ..files import read_text, sync_folder, write_atomic
 from .folders import delete_tree, make_folder, sync_filesystem
 from .in_use import not_open
-from .lock import Lock
+from .lock import Lock, seems_held
 from .record import RECORD, SCHEMA, Release, folder_name, read_release, survey, what_is_wrong
 
 MANIFEST = "manifest.json"
+LOCK = ".lock"
 
-LINK_FOLDERS = ("", "bin", "envs", "python")
-"""Folders below the root whose links may name a release."""
+LEFTOVER_LINK = re.compile(r"\..+\.\d+")
+"""The name of a link before the rename that gives it its own (files.point_link)."""
 
 
 class StoreLock(Lock):
-    """The store's lock; whoever gives it up leaves ``manifest.json`` true."""
+    """The store's lock: its holder begins with what killed runs left swept away, and leaves
+    ``manifest.json`` true."""
 
     def __init__(self, store: Store, wait: float = 1800.0, on_wait: Callable[[str], None] | None = None) -> None:
-        super().__init__(store.store / ".lock", wait, on_wait)
+        super().__init__(store.store / LOCK, wait, on_wait)
         self._store = store
+
+    def __enter__(self) -> Lock:
+        super().__enter__()
+        try:
+            self._store.sweep()
+        except BaseException:
+            super().__exit__(None, None, None)
+            raise
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -87,13 +99,8 @@ class Store:
 
     @contextlib.contextmanager
     def begin(self, name: str) -> Iterator[Path]:
-        """An empty folder to make a release in; gone afterwards unless it was published.
-
-        The lock is held, so whatever else is half-made here was left by a process that died.
-        """
+        """An empty folder to make a release in; gone afterwards unless it was published."""
         self._require_lock()
-        for leftover in self._leftovers():
-            delete_tree(leftover)
         partial = self.store / f".partial-{name}-{os.uname().nodename}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         partial.mkdir()
         try:
@@ -167,19 +174,47 @@ class Store:
         """Every link below the root that leads into the store: its path from the root -> its target."""
         return {
             os.path.relpath(link, self.root): os.readlink(link)
-            for folder in LINK_FOLDERS
-            for link in _links_in(os.path.join(self.root, folder))
-            if self._release_of(link)
+            for folder in self._link_folders()
+            for link in _links_in(folder)
+            if self._release_of(link) and not os.path.basename(link).startswith(".")
         }
+
+    def _link_folders(self) -> list[str]:
+        """The root and the folders in it, but for armstage's own: where links to releases are."""
+        try:
+            with os.scandir(self.root) as entries:
+                folders = [entry.path for entry in entries if entry.is_dir() and entry.name not in ("store", "cache")]
+        except FileNotFoundError:
+            return []
+        return [str(self.root), *(folder for folder in folders if not self._release_of(folder))]
+
+    def leftovers(self) -> list[Path]:
+        """Folders that killed runs left half-made or half-deleted; none while somebody holds the lock."""
+        found = [*self.store.glob(".partial-*"), *self.store.glob(".removed-*")]
+        return sorted(found) if found and not seems_held(self.store / LOCK) else []
+
+    def sweep(self) -> None:
+        """Remove what killed processes left. The lock is held, so nobody is at work on it."""
+        self._require_lock()
+        for unfinished in [*self.store.glob(".partial-*"), *self.store.glob(".removed-*")]:
+            delete_tree(unfinished)
+        for file in self.root.glob(f".{MANIFEST}.*"):
+            file.unlink()
+        for folder in self._link_folders():
+            for link in _links_in(folder):
+                if LEFTOVER_LINK.fullmatch(os.path.basename(link)) and self._points_into_store(link):
+                    os.unlink(link)
+
+    def _points_into_store(self, link: str) -> bool:
+        """Whether a link says a path in the store, be it there or not."""
+        said = os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link)))
+        return said.startswith(str(self.store) + os.sep)
 
     def _release_of(self, path: str | Path) -> str:
         """The folder of the store that a path lies in once every link is followed, or ''."""
         store = os.path.realpath(self.store) + os.sep
         real = os.path.realpath(path)
         return store + real[len(store) :].partition(os.sep)[0] if real.startswith(store) else ""
-
-    def _leftovers(self) -> list[Path]:
-        return [*self.store.glob(".partial-*"), *self.store.glob(".removed-*")]
 
     def _delete(self, path: Path) -> None:
         aside = self.store / f".removed-{path.name}-{uuid.uuid4().hex[:8]}"
@@ -201,7 +236,7 @@ def _links_in(folder: str) -> list[str]:
     try:
         with os.scandir(folder) as entries:
             return [entry.path for entry in entries if entry.is_symlink()]
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return []
 
 

@@ -31,7 +31,7 @@ class Observed:
     ``current`` is the release asked for, intact and made the way asked for; ``unfit`` maps those of
     its version that are not to the reason; ``intact`` says that one is at least undamaged; ``old``
     may go; ``links`` says where the links of the task point now, None where there is none;
-    ``listed`` says that manifest.json agrees.
+    ``listed`` says that manifest.json agrees; ``leftovers`` are folders that killed runs left.
     """
 
     releases: tuple[Release, ...] = ()
@@ -41,12 +41,15 @@ class Observed:
     old: tuple[Release, ...] = ()
     links: Mapping[str, str | None] = field(default_factory=dict)
     listed: bool = True
+    leftovers: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What has to change, in this order: publish ``final``, point ``links`` (None: remove), ``remove``."""
+    """What has to change, in this order: ``sweep`` leftovers, publish ``final``, point ``links`` (None: remove),
+    ``remove``, and bring the ``manifest`` up to date."""
 
+    sweep: tuple[Path, ...] = ()
     final: Path | None = None
     publish: bool = False
     links: Mapping[str, str | None] = field(default_factory=dict)
@@ -55,7 +58,7 @@ class Plan:
 
     @property
     def changes(self) -> bool:
-        return bool(self.publish or self.links or self.remove or self.manifest)
+        return bool(self.sweep or self.publish or self.links or self.remove or self.manifest)
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ class Done:
 
 def observe(desired: Desired) -> Observed:
     """Read the root: no write, no lock, no request. Raises ArmstageError for what stands in the way."""
-    return _observe_present(desired) if desired.present else _observe_absent(desired)
+    observed = _observe_present(desired) if desired.present else _observe_absent(desired)
+    return replace(observed, leftovers=tuple(Store(desired.root).leftovers()))
 
 
 def _observe_present(desired: Desired) -> Observed:
@@ -172,21 +176,22 @@ def _targets(desired: Desired, final: Path) -> dict[str, str]:
 def make_plan(desired: Desired, observed: Observed, choice: Choice) -> Plan:
     """What has to change. Pure but for links among the folders above a link."""
     if not desired.present:
-        return Plan(links=dict.fromkeys(observed.links), remove=observed.old)
+        return Plan(observed.leftovers, links=dict.fromkeys(observed.links), remove=observed.old)
     if observed.current is not None:
         final = path_of(observed.current)
     elif choice.source is not None:
         final = Store(desired.root).release_path(desired.name, desired.version, choice.sha256)
     else:
-        return Plan()
+        return Plan(observed.leftovers)
     targets = _targets(desired, final)
     plan = Plan(
-        final=final,
+        observed.leftovers,
+        final,
         publish=observed.current is None,
         links={link: target for link, target in targets.items() if observed.links[link] != target},
         remove=tuple(release for release in observed.old if path_of(release) != final),
     )
-    # Whatever changes, manifest.json follows; here it is what has to change itself.
+    # manifest.json follows every change; here it is the change.
     return plan if plan.changes else replace(plan, manifest=not observed.listed)
 
 
@@ -202,8 +207,9 @@ def predict(desired: Desired) -> Done:
 def act(desired: Desired, predicted: Done, report: Reporter) -> Done:
     """Make it so, under the lock; what another run has done meanwhile is seen and used."""
     store = Store(desired.root)
-    with _plain_errors(desired), store.lock(on_wait=report.say):
-        return _act(avoiding(desired, predicted.choice), store, report)
+    with _plain_errors(desired), store.lock(on_wait=report.say):  # which sweeps
+        done = _act(avoiding(desired, predicted.choice), store, report)
+        return replace(done, plan=replace(done.plan, sweep=predicted.plan.sweep))
 
 
 @contextlib.contextmanager

@@ -3,7 +3,10 @@
 import errno
 import hashlib
 import os
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 import time
 
@@ -267,6 +270,58 @@ def test_a_variable_that_names_no_certificates(variable, monkeypatch, tmp_path):
             transport.trusted_context()
     finally:
         transport.trusted_context.cache_clear()
+
+
+@pytest.fixture
+def tls(server, tmp_path):
+    """The server behind TLS, with a certificate of its own making; the certificate's path."""
+    if not shutil.which("openssl"):
+        pytest.skip("needs openssl(1) to make a certificate")
+    certificate, key = tmp_path / "server.pem", tmp_path / "server.key"
+    kind = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    names = ["-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate, "-keyout", key]
+    subprocess.run(["openssl", "req", *kind, *names], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.listen_with(context)
+    transport.trusted_context.cache_clear()
+    yield certificate
+    transport.trusted_context.cache_clear()
+
+
+@pytest.fixture
+def untrusting(monkeypatch):
+    for variable in transport.CERTIFICATE_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.mark.usefixtures("tls", "untrusting")
+def test_a_certificate_nobody_vouches_for(server, cache):
+    with pytest.raises(TransportError, match=r"the certificate of `127.0.0.1` is not trusted") as failed:
+        fetch(server.put("/a", BODY), cache, SHA)
+    assert "SSL_CERT_FILE" in failed.value.hint
+    assert server.requests == []
+
+
+@pytest.mark.usefixtures("untrusting")
+@pytest.mark.parametrize("variable", [name for name in transport.CERTIFICATE_VARIABLES if name != "SSL_CERT_DIR"])
+def test_a_certificate_that_a_variable_names(server, cache, tls, monkeypatch, variable):
+    monkeypatch.setenv(variable, str(tls))
+    sums = server.put("/sums", f"{SHA}  a".encode())
+    assert fetch(server.put("/a", BODY), cache, sha256_url=sums).size == len(BODY)
+
+
+@pytest.mark.usefixtures("untrusting")
+@pytest.mark.parametrize("variable", ["SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"])
+def test_a_certificate_in_a_folder_that_a_variable_names(server, cache, tls, monkeypatch, tmp_path, variable):
+    folder = tmp_path / "certificates"
+    folder.mkdir()
+    digest = subprocess.run(
+        ["openssl", "x509", "-hash", "-noout", "-in", tls], check=True, capture_output=True, text=True
+    )
+    (folder / f"{digest.stdout.strip()}.0").write_bytes(tls.read_bytes())
+    monkeypatch.setenv(variable, f"{tmp_path}:{folder}")
+    assert fetch(server.put("/a", BODY), cache, SHA).size == len(BODY)
 
 
 # Digests that are not in our data.

@@ -9,7 +9,7 @@ import pytest
 import staged_release
 from ansible.module_utils.armstage.staging import fetch as fetching
 from ansible.module_utils.armstage.staging.progress import Reporter
-from ansible.module_utils.armstage.staging.publish import manifest, read_manifest
+from ansible.module_utils.armstage.staging.publish import Store, manifest, read_manifest
 
 UNCHANGED = {"actions": [], "changed": False, "skipped_sources": []}
 
@@ -380,8 +380,10 @@ BAD_OPTIONS = {
     "version": ({"version": "1.0/2"}, "`version`, but received: `1.0/2`"),
     "link outside": ({"link": "../uv"}, "stays inside, but received: `../uv`"),
     "absolute link": ({"link": "/usr/bin/uv"}, "stays inside, but received: `/usr/bin/uv`"),
-    "link into the store": ({"link": "store/uv"}, "beside the store, but received: `store/uv`"),
-    "link is the root": ({"link": "."}, "beside the store, but received: `.`"),
+    "link into the store": ({"link": "store/uv"}, "in a folder of it, but received: `store/uv`"),
+    "link is the root": ({"link": "."}, "in a folder of it, but received: `.`"),
+    "link too deep": ({"link": "a/b/uv"}, "in a folder of it, but received: `a/b/uv`"),
+    "hidden link": ({"link": "bin/.uv"}, "in a folder of it, but received: `bin/.uv`"),
     "target outside": ({"link_target": "../../x"}, "stays inside, but received: `../../x`"),
     "keep": ({"keep": -1}, "`keep` to be at least 0"),
     "timeout": ({"timeout": 0}, "`timeout` to be at least 1"),
@@ -474,6 +476,27 @@ def test_the_manifest_is_brought_up_to_date(stage, staged, root, content):
     assert same(predicted, stage(given))
     assert read_manifest(root) == manifest(root)
     assert not stage(given)["changed"]
+
+
+@pytest.mark.parametrize("leftover", [".partial-uv-login1-77-ab12cd34", ".removed-uv-0.9-00aa"])
+def test_what_an_interrupted_run_left_is_removed(stage, staged, root, leftover):
+    given, _folder = staged
+    (root / "store" / leftover / "half").mkdir(parents=True)
+    predicted = stage(given, check=True)
+    assert predicted["actions"] == [f"remove store/{leftover}, left by a run that was interrupted"]
+    assert f"store/{leftover}\n" in predicted["diff"]["before"]
+    assert f"store/{leftover}\n" not in predicted["diff"]["after"]
+    assert same(predicted, stage(given))
+    assert not (root / "store" / leftover).exists()
+    assert not stage(given)["changed"]
+
+
+def test_what_another_run_is_making_is_left_alone(stage, staged, root):
+    given, _folder = staged
+    with Store(root).lock():
+        (root / "store" / ".partial-env-vm-1-ab12cd34").mkdir()
+        assert not stage(given)["changed"]
+    assert (root / "store" / ".partial-env-vm-1-ab12cd34").exists()
 
 
 def test_other_options_make_another_release_of_the_same_archive(stage, staged, root):
