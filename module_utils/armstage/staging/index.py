@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import configparser
+import glob
 import json
 import os
 import re
+import sys
+import sysconfig
 from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
@@ -79,15 +82,33 @@ def configured_index(environment: Mapping[str, str], home: Path, system: Path = 
         index = _pip_file_index(path)
         if index:
             return index
+    default = _pip_default()
+    if default:
+        return default
+    raise ArmstageError(
+        "No package index is configured for `pypi:` URLs",
+        hint="Set index_url, or PIP_INDEX_URL, or index-url in /etc/pip.conf on the host that stages",
+    )
+
+
+def _pip_default() -> str:
+    """What pip uses where nothing is configured: an installed pip's, else that of the wheel from which
+    Python's ensurepip would install it. Empty without either."""
+    bundled = (
+        sysconfig.get_config_var("WHEEL_PKG_DIR"),
+        os.path.join(sysconfig.get_path("stdlib"), "ensurepip/_bundled"),
+    )
+    wheels = [wheel for folder in filter(None, bundled) for wheel in sorted(glob.glob(f"{folder}/pip-*.whl"))]
+    before = list(sys.path)
+    sys.path += wheels
     try:
         from pip._internal.models.index import PyPI  # type: ignore[import-not-found,unused-ignore]
 
         return str(PyPI.simple_url)
     except (ImportError, AttributeError):
-        raise ArmstageError(
-            "No package index is configured for `pypi:` URLs",
-            hint="Set index_url, or PIP_INDEX_URL, or index-url in /etc/pip.conf on the host that stages",
-        ) from None
+        return ""
+    finally:
+        sys.path[:] = before
 
 
 def pip_files(environment: Mapping[str, str], home: Path, system: Path = Path("/etc")) -> list[Path]:

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from ansible.module_utils.armstage.staging.fetch import Refused, fetch
 from ansible.module_utils.armstage.staging.index import configured_index, list_files, parse, pip_files, resolve
 from ansible.module_utils.armstage.staging.transport import TransportError
 
+MODULE_UTILS = Path(__file__).resolve().parents[3] / "module_utils"
 NAME = "uv-0.10.0-py3-none-manylinux_2_28_aarch64.whl"
 URL = f"pypi:uv/0.10.0/{NAME}"
 BODY = b"wheel" * 1000
@@ -199,7 +202,7 @@ def test_the_order_of_places(home):
     [
         ("[global]\nindex_url=https://a.invalid\n", "https://a.invalid"),
         ("[install]\nindex-url = https://b.invalid\n[global]\nindex-url = https://a.invalid\n", "https://b.invalid"),
-        ("[global]\ntimeout = 60\n[list]\nindex-url = https://c.invalid\n", None),
+        ("[global]\ntimeout = 60\n[list]\nindex-url = https://c.invalid\n", "https://machine.invalid/simple"),
         ("[global]\nindex-url = https://me:p%40ss@d.invalid/%(x)s\n", "https://me:p%40ss@d.invalid/%(x)s"),
     ],
 )
@@ -207,7 +210,9 @@ def test_the_forms_of_pip_conf(tmp_path, text, index):
     path = tmp_path / "home" / ".config" / "pip" / "pip.conf"
     path.parent.mkdir(parents=True)
     path.write_text(text)
-    assert (chosen(tmp_path) == index) is (index is not None)
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "pip.conf").write_text(CONF.format("machine"))
+    assert chosen(tmp_path) == index
 
 
 def test_a_broken_pip_conf_is_named(tmp_path):
@@ -222,10 +227,23 @@ def test_a_named_uv_index(tmp_path):
     assert chosen(tmp_path, UV_DEFAULT_INDEX="corp=https://a.invalid/x?y=z") == "https://a.invalid/x?y=z"
 
 
-def test_without_any_configuration_what_pip_itself_uses(tmp_path):
-    from pip._internal.models.index import PyPI
-
-    assert chosen(tmp_path) == PyPI.simple_url
+@pytest.mark.parametrize("python", ["this one", "one without pip"])
+def test_without_any_configuration_what_pip_itself_uses(tmp_path, python):
+    """In a Python of its own: pip's wheel inside ensurepip will do where pip is not installed."""
+    pip = pytest.importorskip("pip._internal.models.index")
+    if python == "one without pip":
+        pytest.importorskip("ensurepip")
+        venv.create(tmp_path / "venv", with_pip=False)
+        program = tmp_path / "venv" / "bin" / "python"
+    else:
+        program = sys.executable
+    code = (
+        "import pathlib, sys; from armstage.staging.index import configured_index; before = list(sys.path);"
+        "print(configured_index({'XDG_CONFIG_DIRS': '/no'}, pathlib.Path('/no'), pathlib.Path('/no')));"
+        "assert sys.path == before"
+    )
+    said = subprocess.run([program, "-c", code], env={"PYTHONPATH": str(MODULE_UTILS)}, capture_output=True, text=True)
+    assert said.stdout.strip() == pip.PyPI.simple_url, said.stderr
 
 
 def test_without_pip_the_remedy_is_said(tmp_path, monkeypatch):
