@@ -30,7 +30,8 @@ upload-time = 2026-11-05T12:06:11Z, size = 7388832, hashes = {{ sha256 = "{A}" }
 [[packages]]
 name = "torch"
 version = "2.11.0+cu130"
-wheels = [{{ url = "https://user:secret@files.test/torch-2.11.0%2Bcu130-cp313-cp313-manylinux_2_28_aarch64.whl", hashes = {{}} }}]
+wheels = [{{ url = "https://user:secret@files.test/torch-2.11.0%2Bcu130-cp313-cp313-manylinux_2_28_aarch64.whl", \
+hashes = {{}} }}]
 
 [[packages]]
 name = "typing-thing"
