@@ -10,6 +10,9 @@ Source = Mapping[str, Any]
 
 ADDRESSES = ("url", "sha256_url", "index_url")
 
+INDEX_PAGE = "/torch/"
+"""The page of a wheel index that is asked for: an index need not answer for itself."""
+
 
 def mirrored(
     sources: Sequence[Source], mirror: str = "", replacements: Mapping[str, str] | None = None
@@ -51,13 +54,24 @@ def _by_host(mirror: str) -> Any:
 
 def addresses(sources: Sequence[Source]) -> list[str]:
     """What to probe before a run: one address a source, each once, in order."""
-    found = [source[key] for source in sources for key in ("url", "index_url") if source.get(key)]
+    found = [source["url"] if source.get("url") else source["index_url"] + INDEX_PAGE for source in sources]
     return list(dict.fromkeys(found))
 
 
+def of_indexes(compatibility: Mapping[str, Any], mirror: str = "") -> list[Source]:
+    """Every wheel index that may be chosen, as sources: which one is known only once the Python is."""
+    return mirrored(
+        [{"kind": "upstream", "index_url": index["url"]} for index in compatibility["indexes"].values()], mirror
+    )
+
+
 def unreachable(probed: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The addresses that did not answer, each with the reason: of ``{address: {reachable, reason}}``."""
-    return {address: found["reason"] for address, found in probed.items() if not found["reachable"]}
+    """The sources that did not answer, by url or index_url, each with the reason: of ``{address: {reachable, reason}}``."""
+    return {_without_page(address): found["reason"] for address, found in probed.items() if not found["reachable"]}
+
+
+def _without_page(address: str) -> str:
+    return address[: -len(INDEX_PAGE)] if address.endswith(INDEX_PAGE) else address
 
 
 def torch_sources(tag: str, index_url: str, lock: str = "", pypi_tag: str = "", mirror: str = "") -> list[Source]:

@@ -31,7 +31,7 @@ def _spec(options):
                 for key in DOCUMENTED
                 if option.get(key) not in (None, False) or (key == "default" and key in option)
             },
-            **({"options": _spec(option["options"])} if "options" in option else {}),
+            **({"options": _spec(nested)} if (nested := option.get("options") or option.get("suboptions")) else {}),
         }
         for name, option in options.items()
     }

@@ -72,5 +72,5 @@ def test_the_command_sources_env_sh_and_assumes_the_cuda_it_is_told(tmp_path):
     (tmp_path / "python").chmod(0o755)
     result = prove(str(root), cuda_version="13.0; touch /tmp/x", timeout=20)
     assert result["message"].endswith(
-        f"status 4 and said: python: 13.0; touch /tmp/x -B {root}/share/armstage/prove.py"
+        f"status 4 and said: python: 13.0; touch /tmp/x {root}/share/armstage/prove.py"
     )

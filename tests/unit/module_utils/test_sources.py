@@ -32,11 +32,24 @@ def test_an_unset_replacement_adds_nothing():
     assert sources.mirrored([UPSTREAM], replacements={"https://github.com/a": ""}) == [UPSTREAM]
 
 
+def test_a_mirrors_copy_of_an_index_is_probed_too():
+    found = sources.of_indexes({"indexes": {"cu130": {"url": "https://up/whl/cu130"}}}, "http://mirror")
+    assert sources.addresses(found) == ["http://mirror/up/whl/cu130/torch/", "https://up/whl/cu130/torch/"]
+
+
 def test_each_address_is_probed_once():
     index = {"kind": "upstream", "index_url": "https://index/cu130"}
-    assert sources.addresses([UPSTREAM, PYPI, UPSTREAM, index]) == [UPSTREAM["url"], PYPI["url"], index["index_url"]]
+    assert sources.addresses([UPSTREAM, PYPI, UPSTREAM, index]) == [
+        UPSTREAM["url"],
+        PYPI["url"],
+        "https://index/cu130/torch/",
+    ]
 
 
 def test_what_can_not_be_reached_has_a_reason():
-    probed = {"a": {"reachable": True, "reason": ""}, "b": {"reachable": False, "reason": "HTTP 404"}}
-    assert sources.unreachable(probed) == {"b": "HTTP 404"}
+    probed = {
+        "https://a": {"reachable": True, "reason": ""},
+        "https://b": {"reachable": False, "reason": "HTTP 404"},
+        "https://index/cu130/torch/": {"reachable": False, "reason": "no route"},
+    }
+    assert sources.unreachable(probed) == {"https://b": "HTTP 404", "https://index/cu130": "no route"}
