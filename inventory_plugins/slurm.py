@@ -172,7 +172,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         for group in ("unusable" if reason else "usable", *self._groups(node)):
             self.inventory.add_host(node.name, group=self.inventory.add_group(group))
         strict = self.get_option("strict")
-        variables["inventory_hostname"] = node.name
+        variables["inventory_hostname"] = node.name  # for expressions: it is no variable of the host's yet
         self._set_composite_vars(self.get_option("compose"), variables, node.name, strict=strict)
         self._add_host_to_composed_groups(self.get_option("groups"), variables, node.name, strict=strict)
         self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, node.name, strict=strict)

@@ -39,7 +39,7 @@ def test_groups_and_variables(listed):
         count=1,
         keyed_groups=[{"key": "slurm_version", "prefix": "slurm", "default_value": "unknown"}],
         groups={"big": "slurm_memory_mib > 900000"},
-        compose={"rack": "inventory_hostname.split('-')[1]"},
+        compose={"cpus_a_gpu": "slurm_cpus // slurm_gpus"},
         partitions=["gb200"],
     )
     assert status == 0, errors
@@ -52,7 +52,7 @@ def test_groups_and_variables(listed):
     assert hosts["slurm_20_11_9"] == ["gb200-rack1-09", "gb200-rack1-10"]
     variables = inventory["_meta"]["hostvars"]
     assert variables["gb200-rack1-09"]["slurm_gpus"] == 4
-    assert variables["gb200-rack1-09"]["rack"] == "rack1"
+    assert variables["gb200-rack1-09"]["cpus_a_gpu"] == 36
     assert variables["gb200-rack1-10"]["slurm_unusable"].startswith("is down; does not respond")
 
 
