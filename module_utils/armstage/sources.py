@@ -66,7 +66,7 @@ def of_indexes(compatibility: Mapping[str, Any], mirror: str = "") -> list[Sourc
 
 
 def unreachable(probed: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The sources that did not answer, by url or index_url, each with the reason: of ``{address: {reachable, reason}}``."""
+    """The sources that did not answer, by url or index_url, with the reason: of ``{address: {reachable, reason}}``."""
     return {_without_page(address): found["reason"] for address, found in probed.items() if not found["reachable"]}
 
 
