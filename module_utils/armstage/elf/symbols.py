@@ -8,6 +8,7 @@ Source of the GNU table's layout: glibc 2.40, ``elf/dl-lookup.c`` and ``elf/dl-s
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -122,18 +123,16 @@ class _GnuHash:
         self._buckets, self.unhashed_end, self._words, self._shift = image.unpack("4I", offset, "hash table")
         if not self._buckets or not self._words:
             image.fault("has a hash table without buckets")
-        self._filter_at = offset + 16
-        self._buckets_at = self._filter_at + self._words * image.bits // 8
+        # Read at once: nearly every question is answered by the filter alone.
+        self._filter = image.at(offset + 16, self._words * image.bits // 8, "hash table")
+        self._word = struct.Struct(image.order + _BLOOM_WORD[image.bits])
+        self._buckets_at = offset + 16 + len(self._filter)
         self._chain_at = self._buckets_at + 4 * self._buckets
 
     def candidates(self, name: bytes) -> Iterator[int]:
         """The indexes of the symbols whose hash is that of the name."""
-        value = 5381
-        for byte in name:
-            value = (value * 33 + byte) & 0xFFFFFFFF
-        bits = self._image.bits
-        at = self._filter_at + value // bits % self._words * bits // 8
-        (word,) = self._image.unpack(_BLOOM_WORD[bits], at, "hash table")
+        value, bits = _gnu_hash(name), self._image.bits
+        (word,) = self._word.unpack_from(self._filter, value // bits % self._words * bits // 8)
         if not (word >> value % bits) & (word >> (value >> self._shift) % bits) & 1:
             return
         (index,) = self._image.unpack("I", self._buckets_at + 4 * (value % self._buckets), "hash table")
@@ -144,6 +143,15 @@ class _GnuHash:
             if link & 1:
                 return
             index += 1
+
+
+@functools.lru_cache(maxsize=16384)
+def _gnu_hash(name: bytes) -> int:
+    """The same names are asked of library after library."""
+    value = 5381
+    for byte in name:
+        value = (value * 33 + byte) & 0xFFFFFFFF
+    return value
 
 
 class _ClassicHash:
