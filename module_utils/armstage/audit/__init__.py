@@ -1,0 +1,1 @@
+"""A reading of a user's project for what breaks on aarch64."""

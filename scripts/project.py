@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A user's own project: ``./armstage project audit PATH`` and ``./armstage project fix PATH``.
+
+``audit`` reads the project for what breaks on aarch64; the rules are in docs/rules.md. Exit status: 0 nothing
+found, 1 warnings, 2 errors, 3 usage, or the project can't be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "module_utils"))
+
+from armstage.audit import project, sarif  # noqa: E402
+from armstage.audit.facts import Facts, node_facts, read_compatibility  # noqa: E402
+from armstage.audit.model import ERROR  # noqa: E402
+from armstage.errors import ArmstageError  # noqa: E402
+from armstage.nvidia import driver  # noqa: E402
+
+CLEAN, WARNINGS, ERRORS, FAILED = range(4)
+COLOURS = {"error": "\033[31m", "warning": "\033[33m", "bold": "\033[1m", "dim": "\033[2m"}
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = Parser(prog="./armstage project", description="A user's own project on aarch64.")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="audit|fix")
+    audit = verbs.add_parser("audit", help="read a project for what breaks on aarch64", description=__doc__)
+    audit.add_argument("path", help="the project's folder, or one file")
+    form = audit.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="the findings as JSON")
+    form.add_argument("--sarif", action="store_true", help="the findings as SARIF 2.1.0, for code review")
+    audit.add_argument("--rule", action="append", default=[], metavar="RULE", help="only this rule; repeatable")
+    add_node_options(audit)
+    return parser.parse_args(arguments)
+
+
+class Parser(argparse.ArgumentParser):
+    """Ends with the status that stands for usage; 2 is taken."""
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        super().exit(FAILED if status else 0, message)
+
+
+def add_node_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cuda", default="", metavar="13.0", help="CUDA of the nodes' driver; on aarch64 it is read")
+    parser.add_argument("--python", default="3.12", metavar="3.12", help="Python that the nodes run the project with")
+
+
+def facts_of(options: argparse.Namespace) -> Facts:
+    """What is known of the node: this host where it is one, else what the options say."""
+    here: Mapping[str, Any] = driver.read() if platform.machine() == "aarch64" else {}
+    usable = here if here.get("cuda_version") else {}
+    return Facts(read_compatibility(), node_facts(usable, options.cuda), options.python)
+
+
+def audit(options: argparse.Namespace) -> int:
+    found = project.audit(options.path, facts_of(options), options.rule)
+    if options.json:
+        print(json.dumps(found.result(), indent=2))
+    elif options.sarif:
+        print(json.dumps(sarif.document(found), indent=2))
+    else:
+        print(report(found, sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+    if not found.findings:
+        return CLEAN
+    return ERRORS if any(finding.level == ERROR for finding in found.findings) else WARNINGS
+
+
+def report(found: project.Audit, colour: bool = False) -> str:
+    """The findings for a terminal, by file, and a last line that counts them."""
+
+    def paint(style: str, text: str) -> str:
+        return f"{COLOURS[style]}{text}\033[0m" if colour else text
+
+    lines = []
+    file = None
+    for finding in found.findings:
+        if finding.file != file:
+            file = finding.file
+            lines += [*([""] if lines else []), paint("bold", file)]
+        lines.append(f"  {finding.line}: {paint(finding.level, finding.level)} {finding.rule}: {finding.text}")
+        lines.append(f"      {finding.why}")
+        lines.append(f"      {paint('dim', 'fix:')} {finding.fix}")
+    for unread in found.unread:
+        place = f"{unread.file}:{unread.line}" if unread.line else unread.file
+        lines.append(f"not read: {place}: {unread.reason}")
+    errors = sum(finding.level == ERROR for finding in found.findings)
+    warnings = len(found.findings) - errors
+    read = sum(found.read.values())
+    ignored = f", {_counted(found.ignored, 'finding')} taken back by comments" if found.ignored else ""
+    total = f"{_counted(errors, 'error')} and {_counted(warnings, 'warning')} in {_counted(read, 'file')} read{ignored}"
+    return "\n".join([*lines, *([""] if lines else []), total])
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def main(arguments: list[str]) -> int:
+    options = parse(arguments)
+    try:
+        return audit(options)
+    except ArmstageError as error:
+        print(f"armstage: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)
+        return FAILED
+    except BrokenPipeError:
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
