@@ -1,7 +1,7 @@
-"""Telling which FFmpeg core torchcodec would load, against importing torchcodec: both in one arm64 node, one environment.
+"""Telling which FFmpeg core torchcodec would load, against importing it: both in one arm64 node, on one environment.
 
-The alternative is what people type to find out: `python -c "import torchcodec"` after env.sh, without byte-code, as from
-a root that nobody but the stager may write. Needs a root staged by `./armstage demo`.
+The alternative is what people type to find out: `python -c "import torchcodec"` after env.sh, without byte-code, as
+from a root that nobody but the stager may write. Needs a root staged by `./armstage demo`.
 """
 
 from __future__ import annotations

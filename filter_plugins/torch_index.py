@@ -13,8 +13,8 @@ from ansible.errors import AnsibleFilterError
 # Plugins of the control node can't import a project's module_utils by Ansible's name (docs/decisions).
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "module_utils"))
 
-from armstage import stack, torch_index  # noqa: E402
-from armstage.errors import ArmstageError  # noqa: E402
+from armstage import stack, torch_index
+from armstage.errors import ArmstageError
 
 
 def reporting(function):

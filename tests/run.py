@@ -60,7 +60,7 @@ def steps() -> list[Step]:
         Step("lint", "mypy", ["mypy", "--config-file", "../pyproject.toml", "-p", "armstage"], ROOT / "module_utils"),
         Step("lint", "yamllint", ["yamllint", "--strict", "."]),
         Step("lint", "ansible-lint", ["ansible-lint", "--offline", "-q"]),
-        Step("lint", "shell syntax", ["sh", "-n", *SHELL]),
+        Step("lint", "shellcheck", ["shellcheck", *SHELL]),
         Step("unit", "pytest tests/unit", [*PYTEST, "tests/unit"]),
         Step("faults", "pytest tests/faults", [*PYTEST, "tests/faults"]),
         Step("arm64", "pytest tests/arm64", [*PYTEST, "tests/arm64"]),

@@ -63,9 +63,8 @@ def main() -> int:
     status = stage(folder / "inventory.yml", sys.argv[1:])
     print(f"Took {time.monotonic() - started:.0f} s in all")
     if status == 0 and host.emulates:
-        print(
-            f"Look around in the node:  CONTAINERS_CONF={podman.environment()['CONTAINERS_CONF']} podman exec -it {NODE} bash"
-        )
+        settings = podman.environment()["CONTAINERS_CONF"]
+        print(f"Look around in the node:  CONTAINERS_CONF={settings} podman exec -it {NODE} bash")
     return status
 
 

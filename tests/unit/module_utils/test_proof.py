@@ -71,6 +71,4 @@ def test_the_command_sources_env_sh_and_assumes_the_cuda_it_is_told(tmp_path):
     (tmp_path / "python").write_text('#!/bin/sh\necho "python: $ARMSTAGE_CUDA_VERSION $*" >&2; exit 4\n')
     (tmp_path / "python").chmod(0o755)
     result = prove(str(root), cuda_version="13.0; touch /tmp/x", timeout=20)
-    assert result["message"].endswith(
-        f"status 4 and said: python: 13.0; touch /tmp/x {root}/share/armstage/prove.py"
-    )
+    assert result["message"].endswith(f"status 4 and said: python: 13.0; touch /tmp/x {root}/share/armstage/prove.py")
