@@ -216,3 +216,42 @@ def test_a_forced_environment_is_used_whatever_the_driver(tmp_path, shell):
     root.stage("cu128")
     root.driver("580.95.05")
     assert root.run(shell, 'echo "$ARMSTAGE_INDEX"').stdout.strip() == "cu128"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_job_keeps_its_releases_when_links_move(root, shell):
+    """What is staged is reached through links; a job's variables name the releases themselves."""
+    for name in ("env-cu130-1", "env-cu130-2", "ffmpeg-1", "ffmpeg-2", "uv-1"):
+        (root.path / "store" / name / "bin").mkdir(parents=True)
+        (root.path / "store" / name / "pyvenv.cfg").write_text("")
+    (root.path / "envs").mkdir()
+    (root.path / "envs/cu130").symlink_to("../store/env-cu130-1")
+    (root.path / "ffmpeg-linuxarm64").symlink_to("store/ffmpeg-1")
+    (root.path / "uv-aarch64").symlink_to("store/uv-1")
+    root.driver("580.95.05")
+    move = "ln -sfn ../store/env-cu130-2 envs/cu130; ln -sfn store/ffmpeg-2 ffmpeg-linuxarm64"
+    show = 'echo "$ARMSTAGE_ENV|$PATH|$LD_LIBRARY_PATH"'
+    done = root.run(shell, f'SOURCE; cd "$ARMSTAGE_ROOT"; {move}; {show}; SOURCE; echo "$ARMSTAGE_ENV"')
+    before, after = done.stdout.splitlines()
+    store = root.path / "store"
+    env, path, libraries = before.split("|")
+    assert env == f"{store}/env-cu130-1"
+    assert path.startswith(f"{store}/env-cu130-1/bin:{store}/uv-1:{root.path}/bin:{store}/ffmpeg-1/bin:")
+    assert libraries == f"{store}/ffmpeg-1/lib"
+    assert after == f"{store}/env-cu130-2"
+
+
+def test_shellcheck_finds_nothing(root):
+    checked = subprocess.run(
+        [
+            "shellcheck",
+            "--shell=dash",
+            "--severity=warning",
+            str(root.path / "env.sh"),
+            str(root.path / "sbatch-prologue.sh"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout
