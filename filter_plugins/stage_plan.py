@@ -10,7 +10,7 @@ from pathlib import Path
 # Plugins of the control node can't import a project's module_utils by Ansible's name (docs/decisions).
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "module_utils"))
 
-from armstage import plan, sources
+from armstage import plan, sources, torch_index
 from armstage.errors import ArmstageError
 
 
@@ -22,11 +22,22 @@ def stage_plan(wishes, nodes, compatibility, probed, cpython):
         return {"refusal": f"{error.message}\nhint: {error.hint}"}
 
 
+def chosen_index(cuda, compatibility, **wanted):
+    """The wheel index of a node (armstage/torch_index.py), or ``refusal``: why there is none, and what to do."""
+    try:
+        return torch_index.choose(cuda, compatibility, **wanted)
+    except ArmstageError as error:
+        return {"refusal": f"{error.message}\nhint: {error.hint}"}
+
+
 class FilterModule:
     def filters(self):
         return {
             "stage_plan": stage_plan,
+            "chosen_index": chosen_index,
+            "staged_index": plan.staged_index,
             "mirrored": sources.mirrored,
             "source_addresses": sources.addresses,
+            "index_sources": sources.of_indexes,
             "unreachable": sources.unreachable,
         }

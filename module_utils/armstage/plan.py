@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from . import sources, stack, torch_index
+from . import sources, stack, torch_index, versions
 from .compatibility import PACKAGES
 from .errors import ArmstageError
 
@@ -25,25 +25,73 @@ def plan(wishes: Facts, nodes: Mapping[str, Facts], compatibility: Facts, probed
     ``probed``: address -> ``{reachable, reason}``. ``cpython``: what staged_release predicts, of which
     ``available`` and ``skipped_sources`` are read.
 
-    Returns ``{root, uv, python: {staged, path, version, link}, nodes: {name: choice}, environments:
-    [{tag, requirements, constraints, sources}], sources, unreachable: {address: reason}, warnings}``.
-    Raises ArmstageError where a node can't be served, or the parts of the stack don't belong together.
+    Returns ``{root, uv, python: {staged, path, version, link}, nodes: {name: choice}, seen: {name: {driver,
+    cuda, index}}, left_out: {name: why}, environments: [{tag, requirements, constraints, sources}], sources,
+    unreachable: {address: reason}, warnings}``. Nodes whose driver is broken are left out, and don't hold the
+    others up. Raises ArmstageError where all are, where one can't be served by this stack, or where the parts
+    of the stack don't belong together.
     """
     wanted = wishes["stack"]
+    nodes, left_out = _without_broken(nodes)
     python = python_of(wanted["cpython"]["version"], wishes["root"], nodes, cpython)
     _require_consistent(wanted, python["version"], compatibility)
-    choices = {name: _choose(name, node["cuda"], wishes, python["version"], compatibility) for name, node in nodes.items()}
+    choices = {
+        name: _choose(name, node["cuda"], wishes, python["version"], compatibility) for name, node in nodes.items()
+    }
     tags = sorted({choice["tag"] for choice in choices.values()})
     return {
         "root": wishes["root"],
         "uv": wishes["uv"],
         "python": python,
         "nodes": choices,
+        "seen": {name: _seen(nodes[name]["cuda"], choice["tag"]) for name, choice in choices.items()},
+        "left_out": left_out,
         "environments": [_environment(tag, choices, wishes, compatibility) for tag in tags],
         "sources": {name: wanted[name]["sources"] for name in COMPONENTS},
         "unreachable": sources.unreachable(probed),
-        "warnings": _warnings(python, wanted["cpython"]["version"], cpython, choices),
+        "warnings": _warnings(python, wanted["cpython"]["version"], cpython, choices, left_out),
     }
+
+
+def _without_broken(nodes: Mapping[str, Facts]) -> tuple[Mapping[str, Facts], dict[str, str]]:
+    """The nodes whose driver answers, and why the others are left out. All of them where none does: choosing
+    for one says what is wrong."""
+    broken = {name: node["cuda"] for name, node in nodes.items() if node["cuda"].get("status") in torch_index.BROKEN}
+    if len(broken) == len(nodes):
+        return nodes, {}
+    return (
+        {name: node for name, node in nodes.items() if name not in broken},
+        {name: _trouble(cuda) for name, cuda in broken.items()},
+    )
+
+
+def _trouble(cuda: Facts) -> str:
+    return f"{cuda.get('message') or cuda['status']}. {cuda.get('hint') or torch_index.BROKEN[cuda['status']]}"
+
+
+def _seen(cuda: Facts, tag: str) -> dict[str, str]:
+    """What is put on record of a node, to tell the next run what has changed."""
+    return {
+        "driver": cuda.get("kernel_driver") or cuda.get("user_driver") or "",
+        "cuda": cuda.get("cuda_version") or "",
+        "index": tag,
+    }
+
+
+def staged_index(choice: Facts, cuda: str | None, staged: Collection[str]) -> Facts:
+    """The index whose environment a node runs, as env.sh chooses: the newest of the ``staged`` tags that the
+    driver's CUDA allows. It is another than the rule's (``instead_of``) after a rollback, or when a driver was
+    upgraded and nothing staged since. The choice itself where no other will do."""
+    tags = [tag for tag in staged if re.fullmatch(r"cu\d{2,}", tag)]
+    fitting = [tag for tag in tags if cuda and _cuda_of(tag) <= versions.release(cuda)]
+    if choice["tag"] in staged or choice.get("forced") or not fitting:
+        return choice
+    return {**choice, "tag": max(fitting, key=_cuda_of), "instead_of": choice["tag"]}
+
+
+def _cuda_of(tag: str) -> tuple[int, ...]:
+    """`cu130` is of CUDA 13.0."""
+    return versions.release(f"{tag[2:-1]}.{tag[-1]}")
 
 
 def python_of(version: str, root: str, nodes: Mapping[str, Facts], cpython: Facts) -> dict[str, Any]:
@@ -55,7 +103,8 @@ def python_of(version: str, root: str, nodes: Mapping[str, Facts], cpython: Fact
     found = {_python_of_node(node) for node in nodes.values()}
     if len(found) != 1:
         raise ArmstageError(
-            f"CPython {version} can't be staged ({_reasons(cpython)}), and the nodes have different Pythons of their own: "
+            f"CPython {version} can't be staged ({_reasons(cpython)}), "
+            "and the nodes have different Pythons of their own: "
             + ", ".join(f"{name} has {_python_of_node(node)[0]}" for name, node in nodes.items()),
             hint="Give a mirror that holds CPython: -e armstage_mirror=https://mirror.example.org",
         )
@@ -83,7 +132,8 @@ def _require_consistent(wanted: Facts, python: str, compatibility: Facts) -> Non
     problems = stack.problems(wanted, compatibility, python=python)
     if problems:
         raise ArmstageError(
-            "; ".join(problem["message"] for problem in problems), hint="; ".join(problem["hint"] for problem in problems)
+            "; ".join(problem["message"] for problem in problems),
+            hint="; ".join(problem["hint"] for problem in problems),
         )
 
 
@@ -121,8 +171,10 @@ def _environment(tag: str, choices: Mapping[str, Facts], wishes: Facts, compatib
     }
 
 
-def _warnings(python: Facts, version: str, cpython: Facts, choices: Mapping[str, Facts]) -> list[str]:
-    found = []
+def _warnings(
+    python: Facts, version: str, cpython: Facts, choices: Mapping[str, Facts], left_out: Mapping[str, str]
+) -> list[str]:
+    found = [f"nothing is changed for {name}: {why}" for name, why in left_out.items()]
     if not python["staged"]:
         found.append(f"CPython {version} is not staged ({_reasons(cpython)}); the nodes' own {python['path']} is used")
     forced: Sequence[str] = [name for name, choice in choices.items() if choice.get("forced")]

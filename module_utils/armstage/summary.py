@@ -25,6 +25,7 @@ class Run:
     skipped: dict[str, str] = field(default_factory=dict)
     plans: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     proofs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    since: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def note(self, host: str, result: Mapping[str, Any]) -> None:
         """Keep what matters of one task's result on one host."""
@@ -41,6 +42,8 @@ class Run:
             self.plans[host] = facts["armstage_plan"]
         if "proof" in result:
             self.proofs[host] = result
+        if "since_last_run" in result:
+            self.since[host] = result["since_last_run"]
 
 
 def lines(run: Run, failed: Sequence[str] = ()) -> list[Line]:
@@ -49,6 +52,7 @@ def lines(run: Run, failed: Sequence[str] = ()) -> list[Line]:
         return []
     return [
         *_staged(run),
+        *_since(run),
         *_unreachable(run),
         *_chosen(run),
         *_proved(run),
@@ -88,6 +92,14 @@ def _row(release: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
+
+
+def _since(run: Run) -> Iterator[Line]:
+    for sentences in run.since.values():
+        if sentences:
+            yield Line("Since the last run:", "bright blue")
+        for sentence in sentences:
+            yield Line(f"  {sentence}")
 
 
 def _unreachable(run: Run) -> Iterator[Line]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible.module_utils.armstage.errors import ArmstageError
-from ansible.module_utils.armstage.plan import plan
+from ansible.module_utils.armstage.plan import plan, staged_index
 
 VARS = Path(__file__).resolve().parents[3] / "vars"
 COMPATIBILITY = yaml.safe_load((VARS / "compatibility.yml").read_text())["armstage_compatibility"]
@@ -148,3 +148,50 @@ def test_a_forced_index_is_used_and_said():
 def test_what_did_not_answer_is_passed_on():
     probed = {"https://a": {"reachable": False, "reason": "refused"}, "https://b": {"reachable": True, "reason": ""}}
     assert made({"gb01": node()}, probed=probed)["unreachable"] == {"https://a": "refused"}
+
+
+def test_a_broken_node_does_not_hold_the_others_up():
+    mismatch = node(
+        "13.0",
+        status="driver-library-mismatch",
+        message="The loaded kernel module is 570.172.08, the libraries are 580.95.05",
+        hint="Reboot, or reload the module",
+        python={"executable": "/usr/bin/python3", "version": {"major": 3, "minor": 9}},
+    )
+    result = made({"gb01": mismatch, "gb02": node("12.8")}, cpython=UNREACHED)
+    assert set(result["nodes"]) == set(result["seen"]) == {"gb02"}
+    assert [environment["tag"] for environment in result["environments"]] == ["cu128"]
+    for words in ("gb01", "570.172.08", "580.95.05", "Reboot"):
+        assert words in f"{result['left_out']}"
+        assert words in result["warnings"][0]
+    with pytest.raises(ArmstageError, match=r"gb01: .*570\.172\.08.*580\.95\.05"):
+        made({"gb01": mismatch})
+
+
+def test_what_was_seen_of_a_node_is_put_on_record():
+    result = made({"gb01": node("13.0", kernel_driver="580.95.05"), "gb02": node("12.8", kernel_driver=None)})
+    assert result["seen"] == {
+        "gb01": {"driver": "580.95.05", "cuda": "13.0", "index": "cu130"},
+        "gb02": {"driver": "", "cuda": "12.8", "index": "cu128"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("staged", "cuda", "tag", "instead_of"),
+    [
+        (["cu128", "cu130"], "13.3", "cu130", None),
+        (["cu126", "cu128"], "13.3", "cu128", "cu130"),
+        (["cu128", "cu132"], "13.0", "cu128", "cu130"),
+        (["cu132"], "13.0", "cu130", None),
+        (["cu-mine", "cpu"], "13.0", "cu130", None),
+        ([], "13.0", "cu130", None),
+        (["cu128"], None, "cu130", None),
+    ],
+)
+def test_a_node_runs_the_newest_environment_that_is_linked(staged, cuda, tag, instead_of):
+    found = staged_index({"tag": "cu130", "reason": "newest"}, cuda, staged)
+    assert (found["tag"], found.get("instead_of")) == (tag, instead_of)
+
+
+def test_a_forced_environment_is_not_replaced():
+    assert staged_index({"tag": "cu130", "forced": True}, "13.0", ["cu128"])["tag"] == "cu130"

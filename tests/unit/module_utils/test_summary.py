@@ -67,6 +67,15 @@ def test_a_failed_run_names_the_hosts_and_promises_nothing():
     assert "Next" not in text(run, ["gb01"])
 
 
+def test_what_is_different_from_the_last_run_is_said():
+    run = Run()
+    run.note("localhost", {"release": RELEASE})
+    run.note("localhost", {"since_last_run": []})
+    assert "Since the last run" not in text(run)
+    run.note("localhost", {"since_last_run": ["gb01: driver 570.172.08 -> 580.95.05", "uv unchanged"]})
+    assert "Since the last run:\n  gb01: driver 570.172.08 -> 580.95.05\n  uv unchanged\n" in text(run)
+
+
 def test_sizes_are_decimal():
     assert [bytes_text(count) for count in (0, 999, 1000, 47_700_000, 4_939_212_390)] == [
         "0 B",
