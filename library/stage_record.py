@@ -87,7 +87,9 @@ def main() -> None:
     store = Store(root)
     try:
         before = history.read(root)
-        links = history.expected_links(store.links(), os.path.abspath(root), module.params["releases"])
+        links = history.expected_links(
+            history.of_roles(store.links()), os.path.abspath(root), module.params["releases"]
+        )
         after = history.noted(before, nodes, links, now)
         if after != before and not module.check_mode:
             with store.lock():

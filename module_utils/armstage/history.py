@@ -26,6 +26,9 @@ SCHEMA = 1
 KEPT = 10
 """States on record; what they name is there for as long as ``keep`` keeps it."""
 
+FOLDERS = ("", "bin", "envs", "python")
+"""Folders of the root in which the roles keep links; links elsewhere are the operator's own."""
+
 WORDS = {"cpython": "CPython", "ffmpeg": "FFmpeg"}
 """Components by what people call them."""
 
@@ -85,6 +88,11 @@ def since(history: History, nodes: Mapping[str, Node], links: Links) -> list[str
     if not changed and links == history.links:
         return []
     return [*changed, _components(_by_component(history.links), _by_component(links))]
+
+
+def of_roles(links: Links) -> dict[str, str]:
+    """Those of a root's links that the roles keep."""
+    return {link: target for link, target in links.items() if os.path.dirname(link) in FOLDERS}
 
 
 def expected_links(links: Links, root: str, releases: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from . import history
 from .errors import ArmstageError
@@ -39,11 +40,14 @@ class Plan:
 def observe(root: str) -> Observed:
     store = Store(root)
     releases = {str(release.path).rpartition("/")[2]: release.created for release in store.releases()}
-    return Observed(history.read(root), store.links(), releases)
+    return Observed(history.read(root), history.of_roles(store.links()), releases)
 
 
 def make_plan(to: str, observed: Observed, now: str) -> Plan:
-    """What has to move. Pure. Raises ArmstageError where there is nothing to go back to."""
+    """What has to move; of links that the state to go to does not have, those of environments go. Pure.
+
+    Raises ArmstageError where there is nothing to go back to.
+    """
     wanted, after, message = _to_previous(observed) if to == PREVIOUS else _to_tag(to, observed, now)
     gone = {link: release_of(target) for link, target in wanted.items() if release_of(target) not in observed.releases}
     if gone:
@@ -53,11 +57,10 @@ def make_plan(to: str, observed: Observed, now: str) -> Plan:
             hint="Nothing was moved. Set armstage_keep=2 or more to keep more releases from now on; to get an older "
             "version back, stage it: ./armstage stage -e armstage_stack_name=NAME",
         )
-    moves = {
-        link: wanted.get(link)
-        for link in sorted({**observed.links, **wanted})
-        if observed.links.get(link) != wanted.get(link)
+    moves: dict[str, str | None] = {
+        link: target for link, target in wanted.items() if observed.links.get(link) != target
     }
+    moves.update(dict.fromkeys(sorted(_environments(observed.links) - _environments(wanted))))
     return Plan(moves, after if moves else observed.history, message if moves else f"Already there: {message}")
 
 
@@ -68,7 +71,7 @@ def _to_previous(observed: Observed) -> tuple[Links, History, str]:
         raise ArmstageError(
             f"There is no record of an earlier run: `{HISTORY}` is missing", hint="Stage once: ./armstage stage"
         )
-    left = states[:-1] if observed.links == states[-1].links else states
+    left = states[:-1] if _are_at(states[-1], observed.links) else states
     if not left:
         raise ArmstageError(
             f"There is nothing before the run of {states[-1].created}: it was the first",
@@ -76,6 +79,15 @@ def _to_previous(observed: Observed) -> tuple[Links, History, str]:
         )
     after = History(observed.history.nodes, left)
     return left[-1].links, after, f"back to what was linked by the run of {left[-1].created}"
+
+
+def _are_at(state: State, links: Links) -> bool:
+    """Whether the links are in this state. Only of environments a link too many makes a difference."""
+    return state.links.items() <= links.items() and _environments(links) <= _environments(state.links)
+
+
+def _environments(links: Links) -> set[str]:
+    return {link for link in links if link.startswith("envs/")}
 
 
 def _to_tag(tag: str, observed: Observed, now: str) -> tuple[Links, History, str]:
@@ -106,7 +118,7 @@ def _cuda(tag: str) -> int:
 
 
 def _tags(observed: Observed) -> Collection[str]:
-    linked = {link.partition("/")[2] for link in observed.links if link.startswith("envs/")}
+    linked = {link.partition("/")[2] for link in _environments(observed.links)}
     unlinked = {folder.split("-")[1] for folder in observed.releases if folder.startswith("env-")}
     return sorted(linked | unlinked, key=_cuda)
 
@@ -125,11 +137,21 @@ def act(root: str, to: str) -> Plan:
         if plan.moves:
             write_files(root, {HISTORY: plan.history.text().encode()})
         for link, target in plan.moves.items():
-            if target is None:
-                (store.root / link).unlink()
-            else:
-                point_link(store.root / link, target)
+            _move(store.root / link, target)
     return plan
+
+
+def _move(link: Path, target: str | None) -> None:
+    try:
+        if target is None:
+            link.unlink()
+        else:
+            point_link(link, target)
+    except OSError as error:
+        raise ArmstageError(
+            f"Failed to move the link `{link}`: {error.strerror or error}",
+            hint=f"This user must be able to write in `{link.parent}`; then run again with `previous`",
+        ) from error
 
 
 def _now() -> str:

@@ -183,3 +183,23 @@ def test_a_root_where_nothing_is_staged_is_said(back, root, to):
     assert result["failed"]
     assert "./armstage stage" in result["hint"]
     assert not root.exists()
+
+
+@pytest.mark.usefixtures("upgraded")
+def test_a_link_that_can_not_be_moved_is_named(back, root):
+    (root / "envs").rename(root / "envs-aside")
+    (root / "envs").write_text("in the way")
+    result = back("previous")
+    assert result["failed"]
+    assert f"`{root}/envs/cu128`" in result["msg"]
+    assert "write" in result["hint"]
+
+
+@pytest.mark.usefixtures("upgraded")
+def test_links_of_the_operators_own_are_left_alone(back, root):
+    own = {"mine": root / "tools/uv", "beside": root / "my-ffmpeg"}
+    for link in own.values():
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(os.path.relpath(Store(root).releases("uv")[0].path, link.parent))
+    assert back("previous")["moves"] == {"envs/cu130": None}
+    assert all(link.is_symlink() for link in own.values())
