@@ -34,7 +34,7 @@ STEERING = (
 def environment() -> dict[str, str]:
     """This process' environment without what would steer Slurm's commands."""
     kept = {name: value for name, value in os.environ.items() if name == "SLURM_CONF" or not name.startswith(STEERING)}
-    return {**kept, "LC_ALL": "C.UTF-8", "SLURM_TIME_FORMAT": "standard"}
+    return {**kept, "LC_ALL": "C.UTF-8"}
 
 
 def output_of(argv: Sequence[str], timeout: float = 30) -> str:
@@ -60,9 +60,10 @@ def output_of(argv: Sequence[str], timeout: float = 30) -> str:
 
 
 def said(text: str, status: int | None) -> str:
-    """The last thing Slurm said, without the name of the command in front."""
+    """The last thing Slurm said, or what it starred: `*** STEP 7.0 ON gb01 CANCELLED AT ... DUE TO PREEMPTION ***`."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    words = lines[-1] if lines else f"exit status {status}"
+    starred = [line for line in lines if "***" in line]
+    words = [f"exit status {status}", *lines, *starred][-1]
     return words.partition(": error: ")[2] or words
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -83,6 +85,7 @@ class Cluster:
         self.folder.chmod(0o755)
         self.work = self.folder / "work"
         self.home = self.work / USER
+        self.project = Path(__file__).resolve().parents[3]
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     # --- up and down
@@ -236,6 +239,12 @@ class Cluster:
     def log(self, name: str):
         """A function that gives the end of a daemon's log, for an error."""
         return lambda: "\n".join(self.log_lines(name)[-15:])
+
+    def requests(self) -> Counter[str]:
+        """How often the controller was asked for what, by all users: `REQUEST_JOB_STEP_CREATE` -> 2."""
+        # slurmctld writes to its log and to standard error: only the former's lines begin with the time.
+        lines = [line for line in self.log_lines("slurmctld") if line.startswith("[")]
+        return Counter(re.findall(r"Processing RPC: (\w+)", "\n".join(lines)))
 
     def log_lines(self, name: str) -> list[str]:
         path = self._log_file(name)
