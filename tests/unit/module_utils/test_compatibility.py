@@ -25,6 +25,7 @@ def facts():
         "torchcodec",
         "torchcodec_libraries",
         "ffmpeg",
+        "preflight",
     ):
         for name, fact in DATA[table].items():
             yield f"{table} {name}", fact
