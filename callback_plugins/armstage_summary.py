@@ -6,12 +6,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: armstage_summary
 type: aggregate
-short_description: What a run staged and proved, for a person to read
+short_description: What a run staged, proved and checked, for a person to read
 version_added: "0.1.0"
 description:
   - After the recap it lists each component with its version, source, size, sha256 and the seconds it took, the wheel
     index of each node and why, what was proved there, what was fallen back on, and what to type next.
-  - Prints nothing for a playbook that staged and proved nothing.
+  - Of a preflight it shows the checks' lines, the verdict and the first three things to do.
+  - Prints nothing for a playbook that did none of these.
 author: armstage maintainers (@armstage)
 requirements:
   - C(callbacks_enabled = armstage_summary), as the project's ansible.cfg has it
@@ -26,6 +27,9 @@ from ansible.plugins.callback import CallbackBase
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "module_utils"))
 
 from armstage import summary
+from armstage.preflight.report import terminal
+
+COLORS = {"FAIL": "red", "WARN": "yellow", "PASS": "green", "INFO": "blue", "SKIP": "dark gray"}
 
 
 class CallbackModule(CallbackBase):
@@ -37,13 +41,34 @@ class CallbackModule(CallbackBase):
     def __init__(self):
         super().__init__()
         self._run = summary.Run()
+        self._preflight = {}
+        self._page = ""
 
     def v2_runner_on_ok(self, result):
         content = result._result
         for item in content.get("results") or [content]:
             self._run.note(result._host.get_name(), item)
+        self._note_preflight(result)
+
+    def v2_runner_on_failed(self, result, ignore_errors=False):
+        self._note_preflight(result)
+
+    def v2_runner_on_unreachable(self, result):
+        self._note_preflight(result)
 
     def v2_playbook_on_stats(self, stats):
         failed = [host for host in stats.processed if stats.failures.get(host) or stats.dark.get(host)]
         for line in summary.lines(self._run, failed):
             self._display.display(line.text, color=line.color)
+        if any("verdict" in result for result in self._preflight.values()):
+            for line in terminal.lines(self._preflight):
+                self._display.display(line.text, color=COLORS.get(line.status))
+            if self._page:
+                self._display.display(f"report: {self._page}")
+
+    def _note_preflight(self, result):
+        """What preflight_info said of a host, or why it said nothing."""
+        host, content = result._host.get_name(), result._result
+        if result._task.action == "preflight_info" or (content.get("unreachable") and host not in self._preflight):
+            self._preflight[host] = content
+        self._page = content.get("ansible_facts", {}).get("preflight_page", self._page)

@@ -20,6 +20,11 @@ options:
     description: Path below the root -> its content as base64.
     type: dict
     required: true
+  programs:
+    description: Those of the paths that are programs, executable by everyone.
+    type: list
+    elements: str
+    default: []
 attributes:
   check_mode:
     description: Predicts what a run would change.
@@ -60,17 +65,18 @@ from ansible.module_utils.basic import AnsibleModule
 ARGUMENT_SPEC = {
     "dest": {"type": "path", "required": True},
     "files": {"type": "dict", "required": True},
+    "programs": {"type": "list", "elements": "str", "default": []},
 }
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
-    root = module.params["dest"]
+    root, programs = module.params["dest"], module.params["programs"]
     try:
         wanted = {path: base64.b64decode(content) for path, content in module.params["files"].items()}
-        changes = changed_files(root, wanted)
+        changes = changed_files(root, wanted, programs)
         if changes and not module.check_mode:
-            write_files(root, {path: wanted[path] for path in changes})
+            write_files(root, {path: wanted[path] for path in changes}, programs)
     except ArmstageError as error:
         module.fail_json(msg=error.message, hint=error.hint)
     diff = [

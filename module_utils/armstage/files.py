@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from .errors import ArmstageError
@@ -45,10 +45,13 @@ def write_atomic(path: str | Path, content: str | bytes, mode: int = 0o644) -> N
     sync_folder(path.parent)
 
 
-def changed_files(root: str | Path, wanted: Mapping[str, bytes]) -> dict[str, bytes | None]:
+def changed_files(
+    root: str | Path, wanted: Mapping[str, bytes], programs: Collection[str] = ()
+) -> dict[str, bytes | None]:
     """The files below ``root`` that are not as wanted: path below it -> content now, None where absent.
 
-    Raises ArmstageError for one that is there and cannot be read.
+    ``programs`` are those that must be executable. Raises ArmstageError for one that is there and
+    cannot be read.
     """
     found: dict[str, bytes | None] = {}
     for path, content in wanted.items():
@@ -58,13 +61,13 @@ def changed_files(root: str | Path, wanted: Mapping[str, bytes]) -> dict[str, by
             now = None
         except OSError as error:
             raise ArmstageError(f"Failed to read `{Path(root, path)}`: {error.strerror or error}") from error
-        if now != content:
+        if now != content or (path in programs and not os.access(Path(root, path), os.X_OK)):
             found[path] = now
     return found
 
 
-def write_files(root: str | Path, contents: Mapping[str, bytes]) -> None:
-    """Write files below ``root``, each in one step, making the folders they need.
+def write_files(root: str | Path, contents: Mapping[str, bytes], programs: Collection[str] = ()) -> None:
+    """Write files below ``root``, each in one step, making the folders they need; ``programs`` are executable.
 
     Raises ArmstageError naming the one that could not be written.
     """
@@ -72,7 +75,7 @@ def write_files(root: str | Path, contents: Mapping[str, bytes]) -> None:
         target = Path(root, path)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(target, content)
+            write_atomic(target, content, 0o755 if path in programs else 0o644)
         except OSError as error:
             raise ArmstageError(
                 f"Failed to write `{target}`: {error.strerror or error}",
