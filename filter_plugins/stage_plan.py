@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "module_utils"))
 
 from armstage import plan, sources, torch_index
 from armstage.errors import ArmstageError
+from armstage.staging import index
 
 
 def stage_plan(wishes, nodes, compatibility, probed, cpython):
@@ -30,10 +32,19 @@ def chosen_index(cuda, compatibility, **wanted):
         return {"refusal": f"{error.message}\nhint: {error.hint}"}
 
 
+def configured_index(home):
+    """The package index that the control node uses: for stagers that have neither a configured one nor pip."""
+    try:
+        return index.configured_index(os.environ, Path(home))
+    except ArmstageError:
+        return ""
+
+
 class FilterModule:
     def filters(self):
         return {
             "stage_plan": stage_plan,
+            "configured_index": configured_index,
             "chosen_index": chosen_index,
             "staged_index": plan.staged_index,
             "mirrored": sources.mirrored,

@@ -28,6 +28,7 @@ from .transport import (
 
 SCHEME = "pypi:"
 INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
+FALLBACK = "ARMSTAGE_DEFAULT_INDEX"
 PIP_SECTIONS = ("install", "download", "global")
 
 JSON_TYPE = "application/vnd.pypi.simple.v1+json"
@@ -74,7 +75,8 @@ def parse(url: str) -> tuple[str, str, str]:
 
 
 def configured_index(environment: Mapping[str, str], home: Path, system: Path = Path("/etc")) -> str:
-    """The package index this site uses: uv's and pip's variables, pip's files, what pip itself uses."""
+    """The package index this site uses: uv's and pip's variables, pip's files, what pip itself uses here, and at
+    last what it uses on the control node, which the playbook passes on (FALLBACK)."""
     for variable in INDEX_VARIABLES:
         if environment.get(variable):
             return re.sub(r"^[\w.-]+=(?=[a-z]+:)", "", environment[variable])  # uv allows `name=URL`
@@ -82,7 +84,7 @@ def configured_index(environment: Mapping[str, str], home: Path, system: Path = 
         index = _pip_file_index(path)
         if index:
             return index
-    default = _pip_default()
+    default = _pip_default() or environment.get(FALLBACK, "")
     if default:
         return default
     raise ArmstageError(

@@ -251,3 +251,9 @@ def test_without_pip_the_remedy_is_said(tmp_path, monkeypatch):
     with pytest.raises(ArmstageError, match="No package index is configured") as refused:
         chosen(tmp_path)
     assert "PIP_INDEX_URL" in refused.value.hint
+
+
+def test_without_pip_the_control_nodes_index_is_used(tmp_path, monkeypatch):
+    monkeypatch.setattr("ansible.module_utils.armstage.staging.index._pip_default", lambda: "")
+    environment = {"ARMSTAGE_DEFAULT_INDEX": "https://index.example/simple"}
+    assert configured_index(environment, tmp_path, tmp_path) == "https://index.example/simple"
