@@ -33,19 +33,19 @@ def compress(names: Iterable[str]) -> str:
 
     ``expand(compress(names))`` holds the same names, in another order where numbers were not sorted.
     """
-    groups: dict[tuple[str, str], set[str]] = {}
+    groups: dict[tuple[str, str, bool], set[str]] = {}
     for name in dict.fromkeys(names):
         match = _LAST_NUMBER.fullmatch(name)
         head, number, tail = match.groups() if match else (name, "", "")
-        groups.setdefault((head, tail), set()).add(number)
-    return ",".join(_joined(head, numbers, tail) for (head, tail), numbers in groups.items())
+        groups.setdefault((head, tail, bool(number)), set()).add(number)
+    return ",".join(_joined(head, numbers, tail) for (head, tail, _numbered), numbers in groups.items())
 
 
 def _joined(head: str, numbers: set[str], tail: str) -> str:
     if len(numbers) == 1:
         return head + next(iter(numbers)) + tail
-    # 9 and 09 are different names: each width is a run of its own; 9 and 10 share one where nothing is padded.
-    ordered = sorted(numbers, key=lambda number: (len(number) if number.startswith("0") else 0, int(number), number))
+    # 9 and 09 are different names: in a run every number has the first one's padding.
+    ordered = sorted(numbers, key=lambda number: (int(number), len(number)))
     runs: list[list[str]] = []
     for number in ordered:
         if runs and _follows(runs[-1][-1], number):
