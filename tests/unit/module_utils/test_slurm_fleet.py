@@ -1,0 +1,71 @@
+"""What the nodes of a fleet answer, and draining: the parts without Slurm."""
+
+import base64
+
+import pytest
+from ansible.module_utils.armstage.slurm import drain, fleet, nodes
+
+
+def answer(output, status=0):
+    return fleet.parse_answer(("gb01", str(status), base64.b64encode(output.encode()).decode()))
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "verdict", "detail"),
+    [
+        ('{"lines": ["A1 PASS: aarch64"], "verdict": "ready"}', 0, "ready", ""),
+        ('{"lines": ["A1 PASS: x", "G3 WARN: hot", "G5 INFO: y"]}', 1, "warnings", "G3 WARN: hot"),
+        ('{"lines": ["A2 FAIL: cpu", "G3 WARN: hot"]}', 2, "blocked", "A2 FAIL: cpu; G3 WARN: hot"),
+        ("Traceback ...\nKeyError: 'x'\n", 1, "failed", "KeyError: 'x'"),
+        ("", 126, "failed", "exit status 126"),
+        ("half a li", 124, "timed out", "half a li"),
+        ("", 137, "timed out", ""),
+        ('{"lines": []}', 3, "failed", ""),
+    ],
+)
+def test_what_one_node_says(output, status, verdict, detail):
+    found = answer(output, status)
+    assert (found.verdict, found.detail) == (verdict, detail)
+
+
+def test_busy_and_unusable_nodes_are_not_asked():
+    found = [nodes.Node(name, states=(state,)) for name, state in {"a": "IDLE", "b": "ALLOCATED", "c": "DOWN"}.items()]
+    asked, others = fleet.select(found, {"a": "", "b": "", "c": "is down"})
+    assert asked == ["a"]
+    assert [(other.node, other.verdict) for other in others] == [("b", "busy"), ("c", "unusable")]
+
+
+def test_nodes_that_say_the_same_share_a_line_and_the_worst_come_last():
+    answers = [fleet.Answer(f"gb{number:02}", "ready") for number in range(1, 17)]
+    answers.insert(3, fleet.Answer("gx", "no answer", "hangs"))
+    lines = fleet.table(answers)
+    assert lines[0].split() == ["ready", "16", "gb[01-16]"]
+    assert lines[1].split() == ["no", "answer", "1", "gx", "hangs"]
+    assert fleet.exit_status(answers) == 2
+    assert fleet.exit_status(answers[:3]) == 0
+    assert fleet.exit_status([*answers[:3], fleet.Answer("x", "busy")]) == 1
+
+
+def test_one_srun_asks_all(monkeypatch):
+    monkeypatch.setattr("os.environ", {})
+    command = fleet.Fleet(["preflight", "--json"], ["gb01", "gb02", "gb04"], "gb200").argv()
+    assert {"--nodelist=gb[01-02,04]", "--nodes=3", "--ntasks=3", "--no-kill", "--partition=gb200"} <= set(command)
+    monkeypatch.setattr("os.environ", {"SLURM_JOB_ID": "7"})
+    command = fleet.Fleet(["preflight"], ["gb01"], "gb200").argv()
+    assert {"--jobid=7", "--overlap"} <= set(command)
+    assert not any(word.startswith("--partition") for word in command)
+
+
+NODES = [
+    nodes.Node("free", states=("IDLE",)),
+    nodes.Node("ours", states=("IDLE", "DRAIN"), reason="armstage: driver 590 [root@2026-01-01T00:00:00]"),
+    nodes.Node("theirs", states=("MIXED", "DRAIN"), reason="xid 79 [ops@2026-01-01T00:00:00]"),
+]
+
+
+@pytest.mark.parametrize(("state", "updated"), [("drained", ("free",)), ("resumed", ("ours",))])
+def test_only_what_was_drained_here_is_resumed(state, updated):
+    plan = drain.plan(NODES, state, "armstage:")
+    assert plan.update == updated
+    assert list(plan.kept) == ["theirs"]
+    assert "xid 79" in plan.kept["theirs"]
