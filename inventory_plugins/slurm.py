@@ -29,11 +29,11 @@ options:
     default: []
     env: [{name: ARMSTAGE_SLURM_PARTITIONS}]
   nodelist:
-    description: Only these nodes, as hostlist expressions such as V(gb[01-16,20]).
+    description: Only these nodes, as hostlist expressions such as V(gb[01-16,20]). Inside a job, the job's.
     type: list
     elements: str
     default: []
-    env: [{name: ARMSTAGE_SLURM_NODELIST}]
+    env: [{name: SLURM_JOB_NODELIST}, {name: ARMSTAGE_SLURM_NODELIST}]
   architectures:
     description: Machines that can run the work; empty for any. A node that never registered has none.
     type: list

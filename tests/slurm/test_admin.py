@@ -94,7 +94,7 @@ def test_a_change_waits_for_the_jobs_of_the_node(cluster, batches):
 
 @pytest.fixture(scope="module", params=[True, False], ids=["drains", "only tells"])
 def prolog(request, tmp_path_factory):
-    """The prolog as the role writes it: (whether it drains, run); run(the preflight's shell text) -> (status, seconds)."""
+    """The prolog as the role writes it: (whether it drains, run); run(its shell text) -> (status, seconds)."""
     folder = tmp_path_factory.mktemp("prolog")
     path, root = folder / "prolog.sh", folder / "root"
     (root / "bin").mkdir(parents=True)

@@ -12,8 +12,9 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from armstage.errors import ArmstageError
 
@@ -205,12 +206,19 @@ class Cluster:
         """The command of the unprivileged user on the login node; run it with ``environment()``."""
         return self._with_accounts(command, as_user=True)
 
-    def call(self, *command: str, user: bool = False, check: bool = True, timeout: float = 60) -> str:
+    def call(
+        self,
+        *command: str,
+        user: bool = False,
+        check: bool = True,
+        timeout: float = 60,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> str:
         """Output of a command on the login node, as root or as the unprivileged user."""
         argv = self._with_accounts(command, as_user=user)
         done = subprocess.run(
             argv,
-            env=self.environment(),
+            env=self.environment(**variables),
             cwd=self.home,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -222,6 +230,21 @@ class Cluster:
         if check and done.returncode:
             raise ArmstageError(f"Failed to run `{' '.join(command)}`: exit status {done.returncode}\n{done.stdout}")
         return done.stdout
+
+    def borrow_uv_cache(self) -> Path:
+        """uv's cache for the user, with what root has fetched before: its files are linked, none is changed."""
+        cache = self.home / "uv-cache"
+        cache.mkdir()
+        mine = (
+            Path(output_of(["uv", "cache", "dir"], timeout=30).strip()) if shutil.which("uv") else Path("/nonexistent")
+        )
+        if mine.is_dir() and mine.stat().st_dev == cache.stat().st_dev:
+            output_of(["cp", "-al", f"{mine}/.", str(cache)], timeout=120)
+        # uv opens locks and markers for writing: it makes new ones.
+        for limits in (["-maxdepth", "2"], ["-name", ".lock"]):
+            output_of(["find", str(cache), *limits, "-type", "f", "-delete"], timeout=60)
+        output_of(["find", str(cache), "-type", "d", "-exec", "chown", f"{USER_ID}:{USER_ID}", "{}", "+"], timeout=60)
+        return cache
 
     def jobs(self) -> list[str]:
         return self.call("squeue", "--noheader", "--format=%A", check=False).split()
