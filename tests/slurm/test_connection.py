@@ -81,6 +81,16 @@ def test_a_step_for_each_task_does_the_same_in_a_job_that_is_there(cluster, play
     assert cluster.jobs() == [job]
 
 
+def test_a_node_without_python_still_runs_commands(play):
+    played = play(
+        [{"raw": "echo here; exit 5", "register": "seen", "failed_when": "seen.rc != 5"}],
+        srun_variables={"PATH": "/none"},
+    )
+    assert played.status == 0, played.text
+    played = play([{"command": "uname"}], srun_variables={"PATH": "/none"})
+    assert "UNREACHABLE" not in played.text
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_files_arrive_whole(cluster, play, shared):
     source = cluster.home / "sent.bin"

@@ -1,7 +1,6 @@
 """`./armstage stage -i inventory/slurm` and what follows, as an unprivileged user types it on the login node."""
 
 import json
-import os
 import re
 import subprocess
 
@@ -135,16 +134,21 @@ def test_the_fleet_is_one_step_whatever_single_nodes_do(cluster, staged, armstag
     assert (cluster.requests() - before)["REQUEST_JOB_STEP_CREATE"] <= 1
 
 
-def test_without_an_allocation_a_job_verifies_at_its_first_use(cluster, staged, armstage):
+def test_without_an_allocation_no_node_is_asked(cluster, staged, armstage):
     root, _text = staged
     before = cluster.requests()
-    other = cluster.home / "other"
-    python = ("-e", "armstage_node_python=/usr/bin/python3.13")
-    status, text = armstage("stage", "--no-allocation", *variables(other), *python, "--check")
+    status, text = armstage(
+        "stage", "--no-allocation", *variables(root), "-e", "armstage_node_python=/usr/bin/python3.13"
+    )
     assert status == 0, text
+    assert changed(text)["localhost"] == 0  # what was said about the node is what it says itself
     asked = cluster.requests() - before
     assert not asked["REQUEST_SUBMIT_BATCH_JOB"] + asked["REQUEST_JOB_STEP_CREATE"]
-    status, text = armstage("stage", "--no-allocation", *variables(root), *python)
-    assert status == 0, text
-    assert changed(text)["localhost"] == 0
-    assert os.access(root / "job.sbatch", os.R_OK)
+
+
+def test_without_an_allocation_the_cuda_must_be_said(cluster, armstage):
+    arguments = ("-i", str(PROJECT / "inventory/slurm"), "-e", f"armstage_root={cluster.home}/other")
+    status, text = armstage("stage", "--no-allocation", *arguments)
+    assert status != 0
+    assert "-e armstage_cuda_version=13.0" in text
+    assert not (cluster.home / "other").exists()

@@ -320,6 +320,14 @@ def process_started(process: int) -> str:
         return ""
 
 
+def tidy(path: str) -> None:
+    """Remove what client.py made beside the socket; a log is kept where it says something."""
+    with contextlib.suppress(OSError):
+        os.unlink(f"{path}.lock")
+        if not os.path.getsize(f"{path}.log"):
+            os.unlink(f"{path}.log")
+
+
 def main() -> None:
     path = sys.argv[1]
     specification = json.load(sys.stdin)
@@ -343,6 +351,7 @@ def main() -> None:
                 os.unlink(path)
         listener.close()
         holder.release()
+        tidy(path)
 
 
 if __name__ == "__main__":
