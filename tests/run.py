@@ -17,7 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NODE_CODE = ["library", "module_utils"]
-PLUGINS = ["action_plugins", "callback_plugins", "filter_plugins", "tests", "bench", "scripts"]
+CONTROL_CODE = [*(f"{kind}_plugins" for kind in ("action", "callback", "connection", "filter", "inventory"))]
+CONTROL_CODE += ["tests", "bench", "scripts"]
 SHELL = ["armstage", ".ci/run"]
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
 
@@ -52,11 +53,10 @@ def scenarios() -> list[str]:
 
 
 def steps() -> list[Step]:
-    present = [name for name in PLUGINS if (ROOT / name).is_dir()]
     return [
         Step("lint", "ruff, node code", ["ruff", "check", "--config", "ruff-nodes.toml", *NODE_CODE]),
-        Step("lint", "ruff, control node", ["ruff", "check", *present]),
-        Step("lint", "ruff format", ["ruff", "format", "--check", *NODE_CODE, *present]),
+        Step("lint", "ruff, control node", ["ruff", "check", *CONTROL_CODE]),
+        Step("lint", "ruff format", ["ruff", "format", "--check", *NODE_CODE, *CONTROL_CODE]),
         Step("lint", "mypy", ["mypy", "--config-file", "../pyproject.toml", "-p", "armstage"], ROOT / "module_utils"),
         Step("lint", "yamllint", ["yamllint", "--strict", "."]),
         Step("lint", "ansible-lint", ["ansible-lint", "--offline", "-q"]),
@@ -64,6 +64,7 @@ def steps() -> list[Step]:
         Step("unit", "pytest tests/unit", [*PYTEST, "tests/unit"]),
         Step("faults", "pytest tests/faults", [*PYTEST, "tests/faults"]),
         Step("arm64", "pytest tests/arm64", [*PYTEST, "tests/arm64"]),
+        Step("slurm", "pytest tests/slurm", [*PYTEST, "tests/slurm"]),
         *(Step("molecule", f"molecule {name}", ["molecule", "test", "-s", name]) for name in scenarios()),
     ]
 
@@ -85,7 +86,7 @@ def run(step: Step) -> Totals:
 def count(last_line: str, status: int) -> Totals:
     """The totals of pytest's closing line, `3 failed, 120 passed, 2 skipped in 4.1s`, or one for the command."""
     found = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", last_line)}
-    if not found:
+    if not found or not re.search(r" in [\d.]+s", last_line):
         return Totals(passed=int(status == 0), failed=int(status != 0))
     failed = found.get("failed", 0) + found.get("error", 0) + found.get("errors", 0)
     if status not in (0, 1) and not failed:
