@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from ..errors import ArmstageError
 from .index import SCHEME, is_pypi, resolve
-from .transport import Limits, TransportError, is_local, open_url
+from .transport import Limits, TransportError, is_local, local_path, open_url
 
 HEAD_REFUSED = frozenset({400, 403, 405, 501})
 """Answers of servers that know GET only, or sign their addresses for GET only."""
@@ -79,6 +79,8 @@ class _Group:
 
 def ask(url: str, limits: Limits, index_url: str) -> tuple[str, bool]:
     """Why the URL can't be fetched from (an empty string: it can), and whether its host answered."""
+    if is_local(url) and local_path(url).is_dir():
+        return "", True  # a page of a wheel index kept as a folder
     try:
         if is_pypi(url):
             url = resolve(url, index_url, limits)[0]

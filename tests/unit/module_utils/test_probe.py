@@ -108,3 +108,10 @@ def test_slow_answers_of_one_host_do_not_add_up_to_silence(server):
 
 def test_nothing_to_ask():
     assert probe([]) == {}
+
+
+def test_a_folder_is_a_wheel_indexs_page(tmp_path):
+    (tmp_path / "whl/cu130/torch").mkdir(parents=True)
+    there, gone = f"file://{tmp_path}/whl/cu130/torch/", f"file://{tmp_path}/whl/cu132/torch/"
+    answers = probe([there, gone])
+    assert [answers[url]["reachable"] for url in (there, gone)] == [True, False]
