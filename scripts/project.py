@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A user's own project: ``./armstage project audit PATH`` and ``./armstage project fix PATH``.
+"""A user's own project: ``./armstage project audit PATH`` and ``./armstage project fix PATH --lock own|shared``.
 
-``audit`` reads the project for what breaks on aarch64; the rules are in docs/rules.md. Exit status: 0 nothing
-found, 1 warnings, 2 errors, 3 usage, or the project can't be read.
+``fix`` runs playbooks/project.yml. ``audit`` reads the project for what breaks on aarch64; the rules are in
+docs/rules.md. Its exit status: 0 nothing found, 1 warnings, 2 errors, 3 usage, or the project can't be read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,21 +28,58 @@ from armstage.audit.model import ERROR  # noqa: E402
 from armstage.errors import ArmstageError  # noqa: E402
 from armstage.nvidia import driver  # noqa: E402
 
+AUDIT = """Reads the project for what breaks on aarch64, without running any of it. Exit status: 0 nothing found,
+1 warnings, 2 errors, 3 usage, or the project can't be read."""
+
+FIX = """own: pyproject.toml gets a line for aarch64 beside each one that does not serve it, an explicit index with
+marked sources, and what these concern is locked again; what x86_64 installs stays. shared: both files stay as they are,
+and the environment gets another torch after the sync. Both make .venv-aarch64 for the nodes of the inventory and prove
+it there. Other options go to ansible-playbook."""
+
+ASSUMED_CUDA = "13.0"
+"""Of a driver that nobody said anything about: the one that PyPI's own wheels of the default stack are for."""
+
 CLEAN, WARNINGS, ERRORS, FAILED = range(4)
+ALONE = {
+    "stagers": {
+        "hosts": {
+            "localhost": {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+        }
+    },
+    "nodes": {},
+}
+"""The inventory of a machine that is asked for no node."""
+
 COLOURS = {"error": "\033[31m", "warning": "\033[33m", "bold": "\033[1m", "dim": "\033[2m"}
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = Parser(prog="./armstage project", description="A user's own project on aarch64.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="audit|fix")
-    audit = verbs.add_parser("audit", help="read a project for what breaks on aarch64", description=__doc__)
+    audit = verbs.add_parser("audit", help="read a project for what breaks on aarch64", description=AUDIT)
     audit.add_argument("path", help="the project's folder, or one file")
     form = audit.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="the findings as JSON")
     form.add_argument("--sarif", action="store_true", help="the findings as SARIF 2.1.0, for code review")
     audit.add_argument("--rule", action="append", default=[], metavar="RULE", help="only this rule; repeatable")
     add_node_options(audit)
-    return parser.parse_args(arguments)
+    fix = verbs.add_parser("fix", help="mend its lock, or make an environment beside it", description=FIX)
+    fix.add_argument("path", help="the project's folder, with pyproject.toml and uv.lock")
+    fix.add_argument("--lock", required=True, choices=("own", "shared"), help="whose the lock is to change")
+    fix.add_argument("-i", "--inventory", action="append", default=[], help="the stager and its nodes, as for `stage`")
+    fix.add_argument("--cuda", default="", metavar="13.0", help="CUDA of the nodes' driver, where no node is asked")
+    fix.add_argument(
+        "--index", default="auto", help="auto, pypi, the tag of a wheel index such as cu130, or an address"
+    )
+    fix.add_argument("--extra", action="append", default=[], help="an extra of the project; repeatable")
+    fix.add_argument("--group", action="append", default=[], help="a dependency group; repeatable")
+    fix.add_argument("-C", "--check", action="store_true", help="say what would be done; change nothing")
+    fix.add_argument("-D", "--diff", action="store_true", help="show the changes of each file")
+    options, rest = parser.parse_known_args(arguments)
+    if rest and options.verb == "audit":
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    options.rest = rest
+    return options
 
 
 class Parser(argparse.ArgumentParser):
@@ -73,6 +112,37 @@ def audit(options: argparse.Namespace) -> int:
     if not found.findings:
         return CLEAN
     return ERRORS if any(finding.level == ERROR for finding in found.findings) else WARNINGS
+
+
+def fix(options: argparse.Namespace) -> int:
+    """Run the playbook; its own exit status."""
+    with tempfile.TemporaryDirectory() as folder:
+        inventories, variables = options.inventory, {"armstage_cuda_version": options.cuda} if options.cuda else {}
+        if not inventories and platform.machine() != "aarch64":
+            alone = Path(folder) / "hosts.yml"
+            alone.write_text(json.dumps(ALONE))
+            inventories = [str(alone)]
+            if not options.cuda:
+                print(
+                    f"No node is asked: its driver is taken to run CUDA {ASSUMED_CUDA} (--cuda), and nothing is built"
+                )
+                variables["armstage_cuda_version"] = ASSUMED_CUDA
+        return subprocess.call(playbook(options, inventories, variables))
+
+
+def playbook(options: argparse.Namespace, inventories: list[str], variables: dict[str, Any]) -> list[str]:
+    chosen = [f"--extra={name}" for name in options.extra] + [f"--group={name}" for name in options.group]
+    variables = {
+        "project_path": str(Path(options.path).absolute()),
+        "project_lock": options.lock,
+        "project_index": options.index,
+        "project_selection": chosen,
+        **variables,
+    }
+    argv = ["ansible-playbook", str(ROOT / "playbooks" / "project.yml"), "--extra-vars", json.dumps(variables)]
+    argv += [word for inventory in inventories for word in ("-i", inventory)]
+    argv += ["--check"] if options.check else []
+    return [*argv, *(["--diff"] if options.diff else []), *options.rest]
 
 
 def report(found: project.Audit, colour: bool = False) -> str:
@@ -108,7 +178,7 @@ def _counted(number: int, noun: str) -> str:
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
     try:
-        return audit(options)
+        return fix(options) if options.verb == "fix" else audit(options)
     except ArmstageError as error:
         print(f"armstage: {error.message}", file=sys.stderr)
         if error.hint:

@@ -80,9 +80,9 @@ class Lock:
         return next((package for package in self.selected if package.name == name), None)
 
 
-def read(source: Source, python: str) -> Lock:
-    """The lock for aarch64 and this Python, or any Python where the lock is not for this one."""
-    environment = dict(AARCH64)
+def read(source: Source, python: str, machine: Environment = AARCH64) -> Lock:
+    """The lock for a machine and this Python, or any Python where the lock is not for this one."""
+    environment = dict(machine)
     if _is_for(source.document.get("requires-python"), python):
         environment.update(python_version=python, python_full_version=f"{python}.0")
     tables = source.document.items_of("package").tables()

@@ -133,12 +133,18 @@ def audit(path: str, facts: Facts, rules: Iterable[str] = ()) -> Audit:
 
 def audit_texts(texts: Mapping[str, str], facts: Facts) -> Audit:
     """The audit of a project given as path -> text."""
+    files, unread = read_texts(texts)
+    findings, ignored = findings_of(assemble(files, facts), _wanted(()))
+    return Audit(tuple(findings), tuple(unread), {}, ignored)
+
+
+def read_texts(texts: Mapping[str, str]) -> tuple[list[Source], list[Unread]]:
+    """The files given as path -> text, read."""
     files: list[Source] = []
     unread: list[Unread] = []
     for path, text in texts.items():
         _read_into(path, text, files, unread)
-    findings, ignored = findings_of(assemble(files, facts), _wanted(()))
-    return Audit(tuple(findings), tuple(unread), {}, ignored)
+    return files, unread
 
 
 def assemble(files: Iterable[Source], facts: Facts) -> Project:

@@ -1,7 +1,12 @@
-"""`./armstage project audit`: what it prints, and how it ends."""
+"""`./armstage project`: what the audit prints and how it ends, and what a fix runs."""
 
 import importlib.util
 import json
+import os
+import platform
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -103,3 +108,90 @@ def test_sarif(script, capsys, tmp_path):
     assert [result["locations"][0]["physicalLocation"]["region"]["startLine"] for result in ran["results"]] == [1, 2]
     (notification,) = ran["invocations"][0]["toolExecutionNotifications"]
     assert notification["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "old.py"
+
+
+# ./armstage project fix
+
+
+def extra(argv):
+    return json.loads(argv[argv.index("--extra-vars") + 1])
+
+
+def test_fix_is_a_run_of_the_playbook(script, tmp_path):
+    options = script.parse(
+        ["fix", str(tmp_path), "--lock", "shared", "-i", "hosts", "-C", "-D", "--extra", "a", "--limit", "b"]
+    )
+    argv = script.playbook(options, options.inventory, {})
+    assert argv[:2] == ["ansible-playbook", str(ROOT / "playbooks" / "project.yml")]
+    assert argv[-6:] == ["-i", "hosts", "--check", "--diff", "--limit", "b"]
+    assert extra(argv) == {
+        "project_path": str(tmp_path),
+        "project_lock": "shared",
+        "project_index": "auto",
+        "project_selection": ["--extra=a"],
+    }
+
+
+@pytest.mark.skipif(platform.machine() == "aarch64", reason="this machine could be a node")
+def test_a_machine_that_asks_no_node_says_which_driver_it_takes(script, monkeypatch, capsys, tmp_path):
+    ran = []
+    monkeypatch.setattr(script.subprocess, "call", lambda argv: ran.append((argv, Path(argv[-1]).read_text())) or 0)
+    assert script.main(["fix", str(tmp_path), "--lock", "own"]) == 0
+    ((argv, inventory),) = ran
+    assert extra(argv)["armstage_cuda_version"] == "13.0"
+    assert json.loads(inventory)["nodes"] == {}
+    assert "its driver is taken to run CUDA 13.0" in capsys.readouterr().out
+    script.main(["fix", str(tmp_path), "--lock", "own", "--cuda", "12.8"])
+    assert extra(ran[1][0])["armstage_cuda_version"] == "12.8"
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["fix", "."], ["fix", ".", "--lock", "none"], ["fix"], ["mend", "."], ["audit", ".", "--x"]]
+)
+def test_usage_errors_have_their_own_status(script, arguments):
+    with pytest.raises(SystemExit) as ended:
+        script.main(arguments)
+    assert ended.value.code == 3
+
+
+def test_the_playbook_mends_a_lock_on_a_machine_without_nodes(script, tmp_path, capfd, monkeypatch):
+    """The whole way, but for the network: a project whose packages lie in a folder."""
+    project, wheels = tmp_path / "demo", tmp_path / "wheels"
+    make_project(project, wheels)
+    monkeypatch.setenv("ANSIBLE_CONFIG", str(ROOT / "ansible.cfg"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
+    monkeypatch.setattr(script.platform, "machine", lambda: "x86_64")
+    assert script.main(["fix", str(project), "--lock", "own", "--index", "pypi", "--diff"]) == 0
+    shown = capfd.readouterr().out
+    assert "+    \"torch>=2.11.0,<2.12; platform_machine == 'aarch64'\"," in shown
+    assert "-aarch64 torch 2.10.0" in shown
+    assert "uv.lock, x86_64: all 2 stay as they are" in shown
+    assert 'version = "2.11.0"' in (project / "uv.lock").read_text()
+    assert "# ours" in (project / "pyproject.toml").read_text()
+
+
+def make_project(project, wheels):
+    project.mkdir()
+    wheels.mkdir()
+    for version in ("2.10.0", "2.11.0"):
+        for machine in ("aarch64", "x86_64"):
+            write_wheel(wheels / f"torch-{version}-py3-none-manylinux_2_28_{machine}.whl", "torch", version, machine)
+    (project / "pyproject.toml").write_text(
+        '[project]\nname = "demo"\nversion = "1"\nrequires-python = ">=3.11"\n'
+        'dependencies = [\n    "torch<2.11",  # ours\n]\n\n'
+        f'[tool.uv]\nno-index = true\nfind-links = ["{wheels}"]\n'
+    )
+    uv = str(Path(sys.executable).with_name("uv"))
+    subprocess.run([uv, "lock", "--quiet", "--python", sys.executable], cwd=project, check=True)
+
+
+def write_wheel(path, name, version, machine):
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        archive.writestr(
+            f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-manylinux_2_28_{machine}\n"
+        )
+        archive.writestr(f"{info}/RECORD", "")
