@@ -50,7 +50,7 @@ class CallbackModule(CallbackBase):
             self._run.note(result._host.get_name(), item)
         self._note_preflight(result)
 
-    def v2_runner_on_failed(self, result, ignore_errors=False):
+    def v2_runner_on_failed(self, result, ignore_errors=False):  # noqa: ARG002 - the name is the interface's
         self._note_preflight(result)
 
     def v2_runner_on_unreachable(self, result):

@@ -13,7 +13,7 @@ from .context import ARCH, Context, shown
 from .model import FAIL, PASS, SKIP, WARN, Fact, Finding, worst
 
 STAGE_AGAIN = (
-    "Put back what was staged: remove what was copied or installed into the environment, then ./armstage stage"
+    "Put back what was staged: remove what was copied or installed into the environment, then `./armstage stage`"
 )
 
 

@@ -60,4 +60,4 @@ def proven(context: Context) -> str:
         return "it was not run, and there is no GPU here to decode on"
     if not any(True for _path in context.system.candidates(NVCUVID)):
         return f"it was not run; only the CPU can decode here, for `{NVCUVID}` is not on this node"
-    return "it was not run; a decode on the CPU (./armstage verify) says nothing about the GPU's decoder"
+    return "it was not run; a decode on the CPU (`./armstage verify`) says nothing about the GPU's decoder"

@@ -71,24 +71,28 @@ def _drift(context: Context) -> Iterator[Finding]:
     """Packages that differ from the record: torch's family is A3's, NVIDIA's libraries are G1's."""
     if context.record is None or not context.record.extra.get("installed"):
         return
-    staged: dict[str, str] = context.record.extra["installed"]
-    now = {name: each.version for name, each in context.packages.items()}
-    judged = {name for name in {*staged, *now} if name not in FAMILY and not name.startswith("nvidia-")}
-    added = [f"{name} {now[name]}" for name in sorted(judged) if name not in staged]
-    gone = [f"{name} {staged[name]}" for name in sorted(judged) if name not in now]
-    other = [
-        f"{name} {staged[name]} -> {now[name]}" for name in sorted(judged) if now.get(name, "") != staged.get(name, "")
-    ]
-    other = [text for text in other if text.split(" ")[0] in staged and text.split(" ")[0] in now]
-    parts = {"added": added, "removed": gone, "changed": other}
+    staged: dict[str, str] = _judged_here(context.record.extra["installed"])
+    now = _judged_here({name: each.version for name, each in context.packages.items()})
+    both = [name for name in sorted(staged) if name in now]
+    parts = {
+        "added": [f"{name} {now[name]}" for name in sorted(now) if name not in staged],
+        "removed": [f"{name} {staged[name]}" for name in sorted(staged) if name not in now],
+        "changed": [f"{name} {staged[name]} -> {now[name]}" for name in both if now[name] != staged[name]],
+    }
     said = "; ".join(f"{word} {listed(names[:5])}{_more(names)}" for word, names in parts.items() if names)
     if said:
         yield Finding(
             WARN,
             f"the staged environment has drifted: {said}",
-            "Install into a project's own environment; put the staged one right with ./armstage stage",
+            "Install into a project's own environment; put the staged one right with `./armstage stage`",
             context.layout.site,
         )
+
+
+def _judged_here(packages: dict[str, str]) -> dict[str, str]:
+    return {
+        name: version for name, version in packages.items() if name not in FAMILY and not name.startswith("nvidia-")
+    }
 
 
 def _more(names: list[str]) -> str:

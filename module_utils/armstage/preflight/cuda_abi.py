@@ -35,7 +35,7 @@ def check(context: Context) -> Finding:
         return Finding(
             FAIL,
             f"torch {torch.version} is a CPU build, so no CUDA program runs here",
-            "Install a CUDA build of torch: ./armstage stage",
+            "Install a CUDA build of torch: `./armstage stage`",
             source,
         )
     major = torch.cuda.partition(".")[0]
@@ -99,11 +99,11 @@ def _packages(context: Context, major: str) -> Iterator[Finding]:
                 FAIL,
                 f"{detail}: torch here is for CUDA {major}"
                 + (", and NCCL of the other fails with `undefined symbol`" if library == "nccl" else ""),
-                f"Remove it and install what torch pins again: uv pip install --reinstall nvidia-{library}-cu{major}",
+                f"Remove it and install what torch pins again: `uv pip install --reinstall nvidia-{library}-cu{major}`",
                 context.layout.site,
             )
         else:
             foreign += others
     if foreign:
         detail = f"{listed(foreign)} {'are' if len(foreign) > 1 else 'is'} for another CUDA than torch's {major}"
-        yield Finding(WARN, detail, "Remove what nothing needs: uv pip uninstall ...", context.layout.site)
+        yield Finding(WARN, detail, "Remove what nothing needs with `uv pip uninstall`", context.layout.site)

@@ -16,7 +16,7 @@ from .thresholds import THRESHOLDS
 
 SOURCE = "/proc/meminfo"
 
-DROP = "./armstage drop-cache"
+DROP = "`./armstage drop-cache`"
 
 
 def check(context: Context) -> Finding:
@@ -103,6 +103,6 @@ def _fragmented(blocks: list[FreeBlocks], page_size: int) -> Iterator[Finding]:
             WARN,
             f"no free block of {size} MiB in zone {threshold['zone']}: the driver may fail with NV_ERR_NO_MEMORY with"
             " memory free, and dropping the page cache alone does not cure that",
-            "Reboot before a large run, or as root: echo 1 > /proc/sys/vm/compact_memory",
+            "Reboot before a large run, or as root: `echo 1 > /proc/sys/vm/compact_memory`",
             "/proc/buddyinfo",
         )

@@ -16,7 +16,7 @@ from ..errors import ArmstageError
 from .context import Context
 from .model import FAIL, PASS, WARN, Fact, Finding, worst
 
-UNSET = "Source env.sh at the start of the job, or: unset {names}"
+UNSET = "Source env.sh at the start of the job, or `unset {names}`"
 
 
 class Variable(NamedTuple):

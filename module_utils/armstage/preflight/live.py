@@ -53,7 +53,7 @@ def check(context: Context) -> Finding:
     try:
         completed = run(argv, context.request.timeout, environ)
     except OSError as error:
-        return Finding(FAIL, f"`{python}` does not start: {error.strerror}", "Stage again: ./armstage stage", python)
+        return Finding(FAIL, f"`{python}` does not start: {error.strerror}", "Stage again: `./armstage stage`", python)
     return judge(context, python, completed, time.monotonic() - started)
 
 

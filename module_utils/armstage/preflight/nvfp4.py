@@ -71,7 +71,7 @@ def _build(context: Context, capability: str) -> Iterator[Finding]:
         yield Finding(
             FAIL,
             f"torch {versions['torch']} has kernels for {', '.join(index['architectures'])}, not for {capability}",
-            "Install torch from an index built for this GPU: ./armstage stage chooses it",
+            "Install torch from an index built for this GPU: `./armstage stage` chooses it",
             "vars/compatibility.yml, indexes",
         )
 

@@ -126,13 +126,13 @@ def _links(links: Sequence[Link], up: Sequence[Link], over_two: bool) -> Iterato
         yield Finding(
             WARN,
             f"two Sparks are asked for, and no ConnectX link is up ({states}): the run would go over the slow network",
-            "Plug the QSFP cable in and bring both halves of the port up (ip link set dev ... up)",
+            "Plug the QSFP cable in and bring both halves of the port up (`ip link set dev ... up`)",
             fabric.DEVICES,
         )
     small = [link for link in up if link.mtu is not None and link.mtu < known["mtu"]]
     if small:
         names = listed(f"{link.interface} has {link.mtu}" for link in small)
-        hint = f"On both Sparks: ip link set dev {small[0].interface} mtu {known['mtu']}, and in netplan, to last"
+        hint = f"On both Sparks: `ip link set dev {small[0].interface} mtu {known['mtu']}`, and in netplan, to last"
         yield Finding(WARN, f"MTU below {known['mtu']}: {names}", hint, known["mtu_source"])
     without = [link.device for link in up if not link.addresses]
     if without:
@@ -142,7 +142,7 @@ def _links(links: Sequence[Link], up: Sequence[Link], over_two: bool) -> Iterato
         )
     halves = [(link, half) for link in up if (half := fabric.other_half(link, links)) and half not in up]
     for link, half in halves:
-        hint = f"Bring {half.interface or half.device} up as well: address, MTU, ip link set dev ... up"
+        hint = f"Bring {half.interface or half.device} up as well: address, MTU, `ip link set dev ... up`"
         yield Finding(
             WARN, f"only {link.device} of its port is up, {half.device} is down", hint, known["halves_source"]
         )

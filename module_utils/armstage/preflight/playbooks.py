@@ -76,7 +76,7 @@ def _commit(checkout: str) -> Iterator[Finding]:
     for known in THRESHOLDS["playbook_images"]["commits"]:
         if completed.ok and re.fullmatch(r"\d{4}-\d\d-\d\d", date) and date < known["before"]:
             detail = f"`{checkout}` is of {date}: {known['why']} ({known['before']})"
-            yield Finding(WARN, detail, f"Bring it up to date: git -C {checkout} pull", known["source"])
+            yield Finding(WARN, detail, f"Bring it up to date: `git -C {checkout} pull`", known["source"])
 
 
 def _origin(context: Context, checkout: str, dated: str, facts: tuple[Fact, ...]) -> Finding:
@@ -92,7 +92,7 @@ def _origin(context: Context, checkout: str, dated: str, facts: tuple[Fact, ...]
     facts = (*facts, Fact("HEAD", here.out.strip(), checkout), Fact("origin HEAD", wanted[0], "git ls-remote"))
     if wanted[0] == here.out.strip():
         return Finding(PASS, f"`{checkout}` is what its origin has today", "", checkout, facts)
-    hint = f"Bring it up to date: git -C {checkout} pull"
+    hint = f"Bring it up to date: `git -C {checkout} pull`"
     return Finding(WARN, f"`{checkout}` is behind its origin", hint, checkout, facts)
 
 

@@ -60,7 +60,7 @@ def judge(samples: Sequence[Sample], platform: str, seconds: float, source: str)
     if seconds and idle and not problems:
         detail = f"{now}; not busy in {seconds:g} s, so nothing is proven: sample while a program runs"
         return Finding(
-            SKIP, detail, "Run it beside the workload: armstage-preflight --only G4 --sample 600", source, facts, data
+            SKIP, detail, "Run it beside the workload: `armstage-preflight --only G4 --sample 600`", source, facts, data
         )
     unproven = (
         "" if seconds else "; an idle moment proves nothing about load: --sample 600 beside a running program does"
@@ -124,7 +124,7 @@ def _under_load(busy: Sequence[Sample], name: str) -> Iterator[Finding]:
             f"{name} runs at {median(clocks):.0f} MHz under load{low}; usual are {clock['usual_mhz'][0]} to"
             f" {clock['usual_mhz'][1]} MHz, and no reason is shown",
             "Shut down and take the AC power off for a minute: the power supply has latched. Where"
-            " `nvidia-smi -q -d CLOCK` shows a locked clock instead: nvidia-smi -rgc",
+            " `nvidia-smi -q -d CLOCK` shows a locked clock instead: `nvidia-smi -rgc`",
             clock["source"],
         )
     elif watts and median(watts) < power["spark_watts"]:

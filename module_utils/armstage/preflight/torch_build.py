@@ -18,11 +18,11 @@ from .thresholds import WHEEL_ARCHITECTURES
 
 FAMILY = ("torch", "torchvision", "torchcodec", "torchaudio")
 
-STAGE_AGAIN = "Stage again: ./armstage stage; and install into a project's own environment, not into the staged one"
+STAGE_AGAIN = "Stage again: `./armstage stage`; and install into a project's own environment, not into the staged one"
 
 CPU_HINT = (
-    "Install a CUDA build: ./armstage stage, or from the index that fits the driver, such as"
-    " --index-url https://download.pytorch.org/whl/cu130"
+    "Install a CUDA build: `./armstage stage`, or from the index that fits the driver, such as"
+    " `--index-url https://download.pytorch.org/whl/cu130`"
 )
 
 
@@ -148,9 +148,7 @@ def _driver(context: Context, cuda: str) -> Iterator[Finding]:
         wanted, offered = _pair(cuda), _pair(facts["cuda_version"])
         driver = f"driver {facts['kernel_driver'] or facts['user_driver']} offers CUDA {facts['cuda_version']}"
         if wanted[0] > offered[0]:
-            hint = (
-                "Install torch from an index of the driver's CUDA (./armstage stage chooses it), or upgrade the driver"
-            )
+            hint = "Install torch from an index of the driver's CUDA: `./armstage stage`; or upgrade the driver"
             yield Finding(FAIL, f"torch is built with CUDA {cuda}, and {driver}", hint, "cuda_facts")
         elif wanted > offered:
             yield Finding(
@@ -171,7 +169,7 @@ def _kernels(context: Context, versions: dict[str, str]) -> Iterator[Finding]:
                 FAIL,
                 f"torch {versions['torch']} has kernels for {', '.join(index['architectures'])} only, and"
                 f" {context.gpu_name} is of compute capability {capability}: no kernel image is available",
-                "Install torch from an index built for this GPU: ./armstage stage chooses it",
+                "Install torch from an index built for this GPU: `./armstage stage` chooses it",
                 "vars/compatibility.yml, indexes",
             )
 

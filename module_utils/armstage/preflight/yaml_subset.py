@@ -7,6 +7,7 @@ tags and complex keys are refused by name: a file that uses them is not guessed 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import ArmstageError
@@ -28,8 +29,11 @@ DEEPEST = 60
 _KEY = re.compile(
     r"""(?P<key>"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s\[\]{},#&*!|>'"%@`-][^#]*?|-[^\s#][^#]*?)\s*:(?:\s+|$)"""
 )
+_QUOTED = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'""", re.DOTALL)
+_FLOW_TEXT = re.compile(r"(?:(?!\s#|:(?:[\s,\]}]|$))[^,\[\]{}])*")
+_SPACE = re.compile(r"(\s|(?<=\s)#[^\n]*)*")
 _BLOCK = re.compile(r"[|>][+-]?\d?[+-]?\s*(#.*)?$")
-_INTEGER, _REAL = re.compile(r"[-+]?\d[\d_]*"), re.compile(r"[-+]?(\d[\d_]*\.\d*|\.\d+|\d+(?=[eE]))([eE][-+]?\d+)?")
+_INTEGER, _REAL = re.compile(r"[-+]?\d[\d_]*"), re.compile(r"[-+]?(\d[\d_]*\.[\d_]*|\.\d+)([eE][-+]\d+)?")
 
 
 def documents(text: str) -> list[Any]:
@@ -84,6 +88,8 @@ class _Reader:
         if depth > DEEPEST:
             self.refuse("is nested too deeply")
         text = self.lines[self.at][indent:]
+        if re.match(r"\?(\s|$)", text):
+            self.refuse("begins a complex key")
         if re.match(r"-(\s|$)", text):
             return self._sequence(indent, depth)
         if _KEY.match(text) and text[0] not in "[{":
@@ -135,12 +141,9 @@ class _Reader:
             self.refuse("uses an anchor, an alias or a tag")
         self.at += 1
         if _BLOCK.fullmatch(text):
-            return self._block_scalar(indent, text[0])
+            return self._block_scalar(indent, text.partition("#")[0].strip())
         if text[0] in "[{\"'":
-            while not _closed(text) and self.at < len(self.lines):
-                text += "\n" + self.lines[self.at].strip()
-                self.at += 1
-            flow = _Flow(text)
+            flow = _Flow(text, self._line)
             value = flow.value(0)
             flow.end()
             return value
@@ -149,35 +152,66 @@ class _Reader:
             stripped = self.lines[self.at].strip()
             if stripped.startswith("#"):
                 break
-            if stripped:
-                parts.append(_uncommented(stripped))
+            if _KEY.match(stripped):
+                self.refuse("is indented under a value")
+            parts.append(_uncommented(stripped))
             self.at += 1
-        return _plain(" ".join(parts))
+        return _plain(_joined("\n".join(parts).rstrip()))
 
-    def _block_scalar(self, indent: int, style: str) -> str:
+    def _line(self) -> str | None:
+        """The next line, for a flow collection that goes on; None at the end."""
+        if self.at >= len(self.lines):
+            return None
+        self.at += 1
+        return self.lines[self.at - 1].strip()
+
+    def _block_scalar(self, indent: int, header: str) -> str:
+        """The lines below a `|` or `>`, with or without their last newlines as its header says."""
         lines: list[str] = []
         while self.at < len(self.lines) and (not self.lines[self.at].strip() or self.indent() > indent):
             lines.append(self.lines[self.at])
             self.at += 1
-        depth = min((len(line) - len(line.lstrip(" ")) for line in lines if line.strip()), default=0)
-        return ("\n" if style == "|" else " ").join(line[depth:] for line in lines).strip()
+        first = next((line for line in lines if line.strip()), "")
+        given = re.search(r"\d", header)
+        depth = max(indent, 0) + int(given[0]) if given else len(first) - len(first.lstrip(" "))
+        text = "\n".join(line[depth:] for line in lines)
+        body = text.rstrip("\n")
+        ends = text[len(body) :] + "\n" if lines else ""
+        if header[0] == ">":
+            body = _folded(body)
+        if "-" in header:
+            return body
+        return body + (ends if "+" in header else "\n" if body else "")
 
 
 class _Flow:
     """``{a: 1, b: [x, "y"]}``: a collection or a quoted text in one piece."""
 
-    def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
+    def __init__(self, text: str, line: Callable[[], str | None]) -> None:
+        self.text, self.at, self._line = text, 0, line
+
+    def _more(self) -> bool:
+        """Read on into the next line; False where there is none."""
+        line = self._line()
+        if line is not None:
+            self.text += "\n" + line
+        return line is not None
 
     def refuse(self) -> None:
         raise ArmstageError(f"Expected a flow collection or a quoted text that ends, but read: `{self.text[:80]}`")
 
     def space(self) -> None:
-        match = re.compile(r"(\s|(?<=\s)#[^\n]*)*").match(self.text, self.at)
+        """Go on to the next character, over comments and the ends of lines."""
+        self._skip()
+        while self.at >= len(self.text) and self._more():
+            self._skip()
+
+    def _skip(self) -> None:
+        match = _SPACE.match(self.text, self.at)
         self.at = match.end() if match else self.at
 
     def end(self) -> None:
-        self.space()
+        self._skip()
         if self.at < len(self.text) and not self.text[self.at :].lstrip().startswith("#"):
             self.refuse()
 
@@ -190,7 +224,7 @@ class _Flow:
             return self._items("]", depth)
         if sign == "{":
             return {str(key): value for key, value in self._items("}", depth)}
-        return self._text(",]}")
+        return self._text()
 
     def _items(self, closing: str, depth: int) -> list[Any]:
         found: list[Any] = []
@@ -208,7 +242,7 @@ class _Flow:
                 self.refuse()
 
     def _pair(self, depth: int) -> tuple[Any, Any]:
-        key = self._text(":,}")
+        key = self._text()
         self.space()
         if self.text[self.at : self.at + 1] != ":":
             return key, None
@@ -218,43 +252,72 @@ class _Flow:
             return key, None
         return key, self.value(depth + 1)
 
-    def _text(self, stops: str) -> Any:
-        quoted = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'""", re.DOTALL).match(self.text, self.at)
-        if quoted:
-            self.at = quoted.end()
-            return _plain(quoted[0])
-        if self.text[self.at : self.at + 1] in ('"', "'", "&", "*", "!"):
+    def _text(self) -> Any:
+        if self.text[self.at : self.at + 1] in ('"', "'"):
+            return _plain(self._whole(_QUOTED))
+        if self.text[self.at : self.at + 1] in ("&", "*", "!"):
             self.refuse()
-        match = re.compile(rf"(?:(?!\s#|:(?=[\s,\]}}]|$))[^{re.escape(stops.replace(':', ''))}\[\]{{}}\n])*").match(
-            self.text, self.at
-        )
-        assert match is not None
+        return _plain(_joined(self._whole(_FLOW_TEXT).strip()))
+
+    def _whole(self, pattern: re.Pattern[str]) -> str:
+        """What matches here, over as many lines as it takes."""
+        match = pattern.match(self.text, self.at)
+        while (match is None or (pattern is _FLOW_TEXT and match.end() == len(self.text))) and self._more():
+            match = pattern.match(self.text, self.at)
+        if match is None:
+            self.refuse()
+            return ""
         self.at = match.end()
-        return _plain(match[0].strip())
+        return match[0]
 
 
-def _closed(text: str) -> bool:
-    """Whether brackets and quotes are balanced."""
-    rest = re.sub(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'""", "", text, flags=re.DOTALL)
-    if re.match(r"[\"']", rest):
-        return False
-    rest = re.sub(r"(^|\s)#[^\n]*", "", rest)
-    return rest.count("[") + rest.count("{") <= rest.count("]") + rest.count("}") and not re.search(
-        r"(^|[\s\[{,:])[\"']", rest
-    )
+def _folded(text: str) -> str:
+    """Lines of a `>` scalar: one newline is a space, several are one fewer; deeper lines keep theirs."""
+    lines = text.split("\n")
+    folded = lines[0]
+    for before, line in zip(lines, lines[1:]):
+        keep = not line or not before or line[0] in " \t" or before[:1] in (" ", "\t")
+        folded += ("\n" if keep else " ") + line
+    return re.sub(r"(?<=[^\s])\n\n+(?=[^\s])", lambda match: match[0][1:], folded)
 
 
 def _uncommented(text: str) -> str:
     return re.split(r"\s+#", text, maxsplit=1)[0].rstrip()
 
 
+def _joined(text: str) -> str:
+    """Lines of a plain or quoted scalar: one newline is a space, several are one fewer."""
+    return re.sub(r"[ \t]*\n\s*", lambda match: "\n" * (match[0].count("\n") - 1) or " ", text)
+
+
+ESCAPES = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "0": "\0",
+    "e": "\x1b",
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "v": "\v",
+    "\n": "",
+}
+"""What follows a backslash in double quotes, where it is not the character itself."""
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = match[1] or match[2] or match[3]
+    return chr(int(code, 16)) if code else ESCAPES.get(match[4], match[4])
+
+
 def _plain(text: str) -> Any:
     """A scalar: quoted text, number, word or plain text."""
     if len(text) > 1 and text[0] == text[-1] == "'":
-        return text[1:-1].replace("''", "'")
+        return _joined(text[1:-1]).replace("''", "'")
     if len(text) > 1 and text[0] == text[-1] == '"':
+        body = _joined(re.sub(r"\\\n\s*", "", text[1:-1]))
         return re.sub(
-            r"\\(.)", lambda match: {"n": "\n", "t": "\t"}.get(match[1], match[1]), text[1:-1], flags=re.DOTALL
+            r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U0*([0-9A-Fa-f]{1,6})|(.))", _escaped, body, flags=re.DOTALL
         )
     if text.lower() in WORDS:
         return WORDS[text.lower()]

@@ -25,6 +25,13 @@ typedef struct {
 } Memory;
 
 typedef struct {
+    unsigned int fieldId, scopeId;
+    long long timestamp, latencyUsec;
+    unsigned int valueType, nvmlReturn;
+    unsigned long long value;
+} FieldValue;
+
+typedef struct {
     unsigned int pid;
     unsigned long long usedGpuMemory;
 #ifndef STUB_OLD
@@ -191,6 +198,74 @@ int nvmlDeviceGetComputeInstanceId(Device device, unsigned int *id)
     if (!device_line(device, line, parts))
         return INVALID_ARGUMENT;
     *id = atoi(parts[4]);
+    return SUCCESS;
+}
+
+/* The number-th part of the "sensor" line of a GPU; NOT_SUPPORTED without one. */
+static int sensor(Device device, int number, unsigned long long *value)
+{
+    char line[STUB_LINE], *parts[STUB_PARTS];
+    if (!stub_line("sensor", device - 1, line, parts))
+        return NOT_SUPPORTED;
+    return number_of(parts[number], 1, value);
+}
+
+static int small_sensor(Device device, int number, unsigned int *value)
+{
+    unsigned long long found = 0;
+    int code = sensor(device, number, &found);
+    *value = (unsigned int)found;
+    return code;
+}
+
+int nvmlDeviceGetTemperature(Device device, int kind, unsigned int *celsius)
+{
+    (void)kind;
+    STUB_ENTER();
+    return small_sensor(device, 0, celsius);
+}
+
+int nvmlDeviceGetPowerUsage(Device device, unsigned int *milliwatts)
+{
+    STUB_ENTER();
+    return small_sensor(device, 1, milliwatts);
+}
+
+int nvmlDeviceGetClockInfo(Device device, int kind, unsigned int *mhz)
+{
+    (void)kind;
+    STUB_ENTER();
+    return small_sensor(device, 2, mhz);
+}
+
+int nvmlDeviceGetMaxClockInfo(Device device, int kind, unsigned int *mhz)
+{
+    (void)kind;
+    STUB_ENTER();
+    return small_sensor(device, 3, mhz);
+}
+
+int nvmlDeviceGetUtilizationRates(Device device, unsigned int rates[2])
+{
+    STUB_ENTER();
+    rates[1] = 0;
+    return small_sensor(device, 4, &rates[0]);
+}
+
+int nvmlDeviceGetCurrentClocksEventReasons(Device device, unsigned long long *reasons)
+{
+    STUB_ENTER();
+    return sensor(device, 5, reasons);
+}
+
+int nvmlDeviceGetFieldValues(Device device, int count, FieldValue *values)
+{
+    STUB_ENTER();
+    for (int number = 0; number < count; number++) {
+        unsigned int field = values[number].fieldId; /* 251 to 253: nanoseconds of slowdown */
+        int known = field >= 251 && field <= 253;
+        values[number].nvmlReturn = known ? sensor(device, 6 + field - 251, &values[number].value) : NOT_SUPPORTED;
+    }
     return SUCCESS;
 }
 

@@ -9,6 +9,9 @@
  *         name|UUID|bus id|MiB or "-" (NOT_SUPPORTED)|compute capability|MIG mode: 0, 1 or "-"
  *     mig 0|NVIDIA GH200 480GB MIG 1g.12gb|MIG-af27...|7|0|11008
  *         GPU index|name|UUID|GPU instance|compute instance|MiB
+ *     sensor 48|14210|2405|3003|0|1|173453251000|0|0
+ *         of one GPU after the other: degrees C|mW|SM MHz|highest SM MHz|%|clock event reasons|ns of slowdown by
+ *         software for heat|by hardware for heat|by the power brake
  *     process 0|4242|1024|C
  *         GPU index|pid|MiB or "-"|C or G
  *     fail nvmlInit_v2 18        the function returns this code
@@ -23,7 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STUB_PARTS 8
+#define STUB_PARTS 9
 #define STUB_LINE 512
 
 /* Copies the number-th line that begins with this word, cut at "|"; returns the parts found. */

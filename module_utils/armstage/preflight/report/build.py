@@ -86,7 +86,7 @@ def actions(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 entry["hosts"].append(host["name"])
     return sorted(
         found.values(),
-        key=lambda each: (each["status"] != FAIL, -len(each["hosts"]), each["id"][:1], int(each["id"][1:] or 0)),
+        key=lambda each: (each["status"] != FAIL, -len(each["hosts"]), each["id"][:1] or "Z", int(each["id"][1:] or 0)),
     )
 
 

@@ -44,7 +44,7 @@ def page(report: Report) -> str:
     )
     body = element(
         "body",
-        element("a", "Skip to the nodes", href="#nodes", class_="skip"),
+        element("a", "Skip to the nodes", href="#nodes", class_="jump"),
         element("main", _top(report), _actions(report), _nodes(report)),
         _bottom(report),
         element("script", Markup(script)),
@@ -146,7 +146,9 @@ def _nodes(report: Report) -> Markup:
     hidden = [node(number, host, report["checks"], False) for number, host in ready] if folded else []
     return element(
         "section",
-        element("h2", "Nodes", element("small", f"{len(hosts)}, {len(report['checks'])} checks each")),
+        element("h2", "Nodes", element("small", f"{len(hosts)}, {len(report['checks'])} checks each"))
+        if len(hosts) > 1
+        else element("h2", "Checks"),
         _tools(report) if len(hosts) > 1 else None,
         _columns(report),
         element("div", rows, class_="rows"),

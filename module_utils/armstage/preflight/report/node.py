@@ -95,7 +95,9 @@ def _inside(number: int, host: Mapping[str, Any]) -> Iterable[Markup]:
     if quiet:
         listed = element("ul", [_check(number, check) for check in quiet], class_="checks")
         yield element("details", element("summary", counted), listed, class_="quiet", open=not open_ones or None)
-    yield from _figures(host)
+    figures = list(_figures(host))
+    if figures:
+        yield element("div", figures, class_="figures")
     yield from _staged(host)
     yield from _facts(host)
 
@@ -109,7 +111,7 @@ def _check(number: int, check: Mapping[str, Any]) -> Markup:
         element("p", prose(check["hint"]), class_="hint")
         if check["hint"] and check["status"] in (FAIL, WARN, SKIP)
         else None,
-        element("p", "read from ", prose(check["source"]), class_="source") if check["source"] else None,
+        element("p", "source: ", prose(check["source"]), class_="source") if check["source"] else None,
         class_=status,
         id=f"n{number}-{check['id']}",
         tabindex="-1",

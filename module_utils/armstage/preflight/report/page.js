@@ -9,6 +9,7 @@
   const fold = document.querySelector(".fold");
   const texts = new Map();
   let check = "";
+  let searched = false; // whether a search opened the fold
 
   const textOf = (node) => {
     if (!texts.has(node)) texts.set(node, node.textContent.toLowerCase());
@@ -32,7 +33,8 @@
       const inFold = all(".node", fold).filter((node) => !node.hidden).length;
       fold.hidden = !inFold;
       fold.firstElementChild.textContent = `${inFold} nodes are ready`;
-      if (words.length && inFold) fold.open = true;
+      if (words.length && inFold && !fold.open) searched = fold.open = true;
+      else if (!words.length && searched) searched = fold.open = false;
     }
     if (nothing) nothing.hidden = shown > 0;
     if (count) count.textContent = narrowed ? `${shown} of ${nodes.length}` : "";

@@ -40,7 +40,12 @@ def samples(series: Sequence[Series], floors: Mapping[str, float]) -> Markup:
     ]
     return element(
         "figure",
-        element("figcaption", "GPU over time, sampled for ", _minutes(last), [*keys] if len(series) > 1 else None),
+        element(
+            "figcaption",
+            element("span", "GPU, sampled for ", _minutes(last)),
+            element("span", element("i", class_="load"), "under load"),
+            keys if len(series) > 1 else None,
+        ),
         panels,
         element(
             "div",

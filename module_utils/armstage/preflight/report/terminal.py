@@ -17,11 +17,11 @@ WHOLE = 6
 
 CODES = {FAIL: "31", WARN: "33", PASS: "32", INFO: "34", SKIP: "90"}
 
-SENTENCES = {
+WORDS = {
     READY: "ready",
     WARNINGS: "ready, with warnings",
     BLOCKED: "blocked",
-    build.UNKNOWN: "unknown: not every host answered",
+    build.UNKNOWN: "no answer",
 }
 
 STATUS_OF = {READY: PASS, WARNINGS: WARN, BLOCKED: FAIL, build.UNKNOWN: FAIL}
@@ -64,7 +64,7 @@ def closing(results: build.Results) -> list[Line]:
 def _host(host: Mapping[str, Any], count: int) -> Iterator[Line]:
     if count > 1:
         yield Line("")
-        yield Line(f"{plain(host['name'])}: {SENTENCES[host['verdict']].partition(':')[0]}", STATUS_OF[host["verdict"]])
+        yield Line(f"{plain(host['name'])}: {WORDS[host['verdict']]}", STATUS_OF[host["verdict"]])
     if host["error"]:
         yield Line(plain(host["error"]), FAIL)
     for check in host["checks"]:
@@ -75,11 +75,9 @@ def _host(host: Mapping[str, Any], count: int) -> Iterator[Line]:
 def _closing(report: Mapping[str, Any], several: bool) -> Iterator[Line]:
     yield Line("")
     counts = report["counts"]
-    told = ", ".join(
-        f"{counts[verdict]} {SENTENCES[verdict].partition(':')[0]}" for verdict in counts if counts[verdict]
-    )
+    told = ", ".join(f"{counts[verdict]} {WORDS[verdict]}" for verdict in counts if counts[verdict])
     yield Line(
-        f"verdict: {SENTENCES[report['verdict']]}" + (f" ({len(report['hosts'])} hosts: {told})" if several else ""),
+        f"verdict: {WORDS[report['verdict']]}" + (f" ({len(report['hosts'])} hosts: {told})" if several else ""),
         STATUS_OF[report["verdict"]],
     )
     for number, action in enumerate(report["actions"][:FIRST], 1):

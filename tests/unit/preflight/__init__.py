@@ -1,0 +1,1 @@
+"""The numbered checks, over recorded hosts and planted environments."""

@@ -1,0 +1,61 @@
+"""A4: what torchcodec would load, and how little that proves. The loader's model is tested in tests/unit/elf."""
+
+import pytest
+
+
+@pytest.fixture
+def job(staged):
+    """The environment of a job that sourced env.sh."""
+    return {"LD_LIBRARY_PATH": f"{staged.base}/ffmpeg-linuxarm64/lib:{staged.cuda_libraries}"}
+
+
+@pytest.mark.parametrize("sourced", [True, False])
+def test_a_staged_environment_passes(look_into, job, sourced):
+    found = look_into("A4", job if sourced else None)
+    assert found.status == "PASS", found.detail
+    assert "torchcodec 0.11.1+cu130 loads its core 7 with FFmpeg 7" in found.detail
+    assert "it was not run, and there is no GPU here to decode on" in found.detail
+
+
+def test_the_libraries_that_env_sh_would_add_are_those_that_were_staged(look_into, staged):
+    listed = staged.env / "share/armstage/library_dirs"
+    listed.parent.mkdir(parents=True)
+    listed.write_text("lib/python3.12/site-packages/nvidia/cu13/lib\n")
+    found = look_into("A4")
+    assert found.status == "PASS"
+    assert (
+        f"{staged.base}/ffmpeg-linuxarm64/lib:{staged.env}/lib/python3.12/site-packages/nvidia/cu13/lib"
+        in found.facts[0].value
+    )
+
+
+def test_another_ffmpeg_in_the_folder(look_into, staged):
+    for path in (staged.base / "ffmpeg-linuxarm64/lib").iterdir():
+        path.unlink()
+    staged.ffmpeg(9, "ffmpeg-linuxarm64")
+    found = look_into("A4")
+    assert found.status == "FAIL"
+    assert "FFmpeg 9" in found.detail
+
+
+def test_an_x86_library_beside_ffmpeg(look_into, staged):
+    staged.ffmpeg(7, "ffmpeg-linuxarm64", machine="x86_64")
+    found = look_into("A4")
+    assert found.status == "FAIL"
+    assert "x86_64" in found.detail
+
+
+def test_only_the_cpu_can_decode_where_the_decoder_of_the_gpu_is_missing(look_into, host):
+    host.spark()
+    assert "only the CPU can decode here, for `libnvcuvid.so.1` is not on this node" in look_into("A4").detail
+
+
+def test_not_judged_with_a_cpu_torch_or_without_torchcodec(look_into, staged):
+    (staged.site / "torch/version.py").write_text("__version__ = '2.10.0+cpu'\ncuda = None\n")
+    assert look_into("A4").status == "SKIP"
+    for path in staged.codec.iterdir():
+        path.unlink()
+    staged.package("torchcodec", "0.11.1")
+    next(staged.site.glob("torchcodec-*")).joinpath("METADATA").unlink()
+    next(staged.site.glob("torchcodec-*")).rmdir()
+    assert "torchcodec is not installed" in look_into("A4").detail
