@@ -62,6 +62,7 @@ def steps() -> list[Step]:
         Step("lint", "ansible-lint", ["ansible-lint", "--offline", "-q"]),
         Step("lint", "shellcheck", ["shellcheck", *SHELL]),
         Step("unit", "pytest tests/unit", [*PYTEST, "tests/unit"]),
+        Step("browser", "pytest tests/browser", [*PYTEST, "tests/browser"]),
         Step("faults", "pytest tests/faults", [*PYTEST, "tests/faults"]),
         Step("arm64", "pytest tests/arm64", [*PYTEST, "tests/arm64"]),
         Step("slurm", "pytest tests/slurm", [*PYTEST, "tests/slurm"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from ..elf.torchcodec import inspect
 from ..files import read_text
@@ -24,6 +25,7 @@ def check(context: Context) -> Finding:
         ffmpeg_dirs=folders,
         root=context.tree.path,
         library_dirs=libraries,
+        ffmpeg_major=staged_major(context),
         elf_machine=ARCH,
     )
     facts = (
@@ -52,6 +54,13 @@ def search_path(context: Context) -> tuple[list[str], list[str] | None, str]:
     if needed is None:
         return [ffmpeg, *given], None, "env.sh's rule"
     return [ffmpeg], [*(os.path.join(context.env, line) for line in needed.split()), *given], file
+
+
+def staged_major(context: Context) -> int | None:
+    """The major of the staged FFmpeg, ``n7.1.5-12-g1fdbca85aa``: another that loads as well is not that one."""
+    versions = [str(release.get("version")) for release in context.releases if release.get("name") == "ffmpeg"]
+    majors = {int(match[1]) for version in versions if (match := re.match(r"n?(\d+)\.", version))}
+    return majors.pop() if len(majors) == 1 else None
 
 
 def proven(context: Context) -> str:

@@ -17,6 +17,7 @@ from ..files import read_text
 from ..memory.holders import Holders, gpu_holders
 from ..memory.meminfo import Memory, read_memory
 from ..nvidia import driver
+from ..staging.publish import read_manifest
 from ..staging.record import Release, read_release
 from ..wheels import Distribution, installed
 from .model import Fact
@@ -164,6 +165,11 @@ class Context:
     def record(self) -> Release | None:
         """What was staged, as it was recorded beside it."""
         return read_release(os.path.realpath(self.env)) if self.env else None
+
+    @cached_property
+    def releases(self) -> list[dict[str, Any]]:
+        """What the root's manifest.json lists."""
+        return list(read_manifest(self.staged).get("releases", [])) if self.staged else []
 
     @property
     def cpu_torch(self) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ArmstageError
-from ..staging.publish import read_manifest
 from .context import Context
 
 RELEASE_KEYS = ("name", "version", "source", "digest", "size", "files", "created", "elf")
@@ -47,9 +46,8 @@ def _memory(context: Context) -> dict[str, Any]:
 
 def _staged(context: Context) -> dict[str, Any]:
     """What manifest.json says is staged, without the lists of packages."""
-    releases = read_manifest(context.staged).get("releases", []) if context.staged else []
     return {
         "root": context.staged,
         "index": os.path.basename(os.path.normpath(context.env)) if context.env else "",
-        "releases": [{key: release.get(key) for key in RELEASE_KEYS} for release in releases],
+        "releases": [{key: release.get(key) for key in RELEASE_KEYS} for release in context.releases],
     }

@@ -38,6 +38,18 @@ def test_another_ffmpeg_in_the_folder(look_into, staged):
     assert "FFmpeg 9" in found.detail
 
 
+def test_another_ffmpeg_than_was_staged_though_it_would_load(look_into, staged):
+    (staged.base / "manifest.json").write_text('{"releases": [{"name": "ffmpeg", "version": "n7.1.5-12-g1fdbca85aa"}]}')
+    assert look_into("A4").status == "PASS"
+    for path in (staged.base / "ffmpeg-linuxarm64/lib").iterdir():
+        path.unlink()
+    staged.ffmpeg(5, "ffmpeg-linuxarm64")
+    found = look_into("A4")
+    assert found.status == "FAIL", found.detail
+    (staged.base / "manifest.json").unlink()
+    assert look_into("A4").status == "PASS"
+
+
 def test_an_x86_library_beside_ffmpeg(look_into, staged):
     staged.ffmpeg(7, "ffmpeg-linuxarm64", machine="x86_64")
     found = look_into("A4")
