@@ -113,6 +113,8 @@ def _chosen(run: Run) -> Iterator[Line]:
             yield Line(f"WARN: {warning}", "bright purple")
         for node, choice in plan["nodes"].items():
             yield Line(f"{node}: {choice['tag']}: {choice['reason']}")
+            if choice.get("uv_auto"):
+                yield Line(f"{node}: {choice['uv_auto']['reason']}")
 
 
 def _proved(run: Run) -> Iterator[Line]:

@@ -84,3 +84,11 @@ def test_sizes_are_decimal():
         "47.7 MB",
         "4.9 GB",
     ]
+
+
+def test_where_uv_would_choose_otherwise_it_is_said_why():
+    run = Run()
+    choice = {**PLAN["nodes"]["gb01"], "uv_auto": {"tag": "cu132", "reason": "uv's auto tries cu132 first"}}
+    run.note("localhost", {"ansible_facts": {"armstage_plan": {**PLAN, "nodes": {"gb01": choice}}}})
+    run.note("localhost", {"release": RELEASE})
+    assert "gb01: uv's auto tries cu132 first" in text(run)
