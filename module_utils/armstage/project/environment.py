@@ -81,7 +81,9 @@ def is_made(wanted: Wanted) -> bool:
         record = json.loads(read_text(wanted.folder / RECORD) or "{}")
     except ValueError:
         return False
-    return bool(record.get("made_from") == wanted.record() and record.get("packages") == packages(wanted.folder))
+    found = packages(wanted.folder)
+    there = {"made_from": wanted.record(), "packages": found, "builds": builds(wanted, wanted.folder, found)}
+    return bool(record == there)
 
 
 def packages(folder: Path) -> dict[str, str]:
@@ -89,6 +91,12 @@ def packages(folder: Path) -> dict[str, str]:
     if not (folder / "pyvenv.cfg").is_file():
         return {}
     return {name: found.version for name, found in installed(site_packages(str(folder))).items()}
+
+
+def builds(wanted: Wanted, folder: Path, found: Mapping[str, str]) -> dict[str, str]:
+    """What torch and the like are built for: the dist-info of a CPU and of a CUDA build may be the same."""
+    site = venv.site_packages(folder, wanted.python)
+    return {name: build_of(literals(str(site / name / "version.py"))) for name in FAMILY if name in found}
 
 
 def make(wanted: Wanted, note: str = "") -> dict[str, str]:
@@ -105,7 +113,7 @@ def make(wanted: Wanted, note: str = "") -> dict[str, str]:
         (_native if os.uname().machine == MACHINE else _cross)(wanted, partial)
         found = packages(partial)
         _check(wanted, partial, found)
-        record = {"made_from": wanted.record(), "packages": found}
+        record = {"made_from": wanted.record(), "packages": found, "builds": builds(wanted, partial, found)}
         (partial / RECORD).parent.mkdir(parents=True, exist_ok=True)
         (partial / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         if note:
@@ -133,9 +141,7 @@ def _publish(partial: Path, folder: Path) -> None:
 
 def _check(wanted: Wanted, folder: Path, found: Mapping[str, str]) -> None:
     """Refuse a wrong build of torch, and any file for another machine."""
-    site = venv.site_packages(folder, wanted.python)
-    builds = {name: build_of(literals(str(site / name / "version.py"))) for name in FAMILY if name in found}
-    check_builds(wanted.tag, dict(found), builds)
+    check_builds(wanted.tag, dict(found), builds(wanted, folder, found))
     for path, machine in find_elf(str(folder)):
         if machine not in (MACHINE, *GPU_CODE):
             raise ArmstageError(

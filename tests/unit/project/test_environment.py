@@ -96,6 +96,15 @@ def test_what_uv_sync_did_to_it_is_seen(wanted):
     assert environment.is_made(shared)
 
 
+def test_another_build_of_the_same_version_is_seen(wanted):
+    shared = wanted("torch==2.11.0")
+    environment.make(shared)
+    version = shared.folder / "lib/python3.12/site-packages/torch/version.py"
+    version.unlink()  # it may be a link into uv's cache
+    version.write_text("__version__ = '2.11.0+cpu'\ncuda = None\n")
+    assert not environment.is_made(shared)
+
+
 def test_a_cpu_build_is_not_published(wanted):
     own = wanted()
     with pytest.raises(ArmstageError, match=r"Wrong wheel: \+cpu: torch 2.10.0 is built for `cpu`, expected `cu130`"):
