@@ -54,6 +54,19 @@ def test_a_node_that_is_up_stays_as_it_is_and_changes_when_asked_to(shared):
     assert nodes.down(node.name) is False
 
 
+def test_a_shared_folder_that_was_made_again_is_seen(shared):
+    folder = shared / "again"
+    node = nodes.Node("armstage-test-again", shared=[str(folder)])
+    try:
+        nodes.up(node)
+        folder.rmdir()
+        assert nodes.up(node) is True
+        (folder / "new").write_text("x")
+        assert nodes.execute(node.name, ["ls", str(folder)]) == "new\n"
+    finally:
+        nodes.down(node.name)
+
+
 def test_a_container_of_somebody_else_is_left_alone(node):
     image = podman.call("inspect", "--format", "{{.Image}}", node).strip()
     podman.call("create", "--arch", "arm64", "--pull", "never", "--name", "not-of-the-lab", image, "true")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,18 +53,25 @@ def up(node: Node, reference: str | None = None) -> bool:
     arguments = creation(node, reference or image.ensure(host), platform_mounts(host))
     specification = hashlib.sha256(json.dumps(arguments).encode()).hexdigest()[:16]
     found = inspect(node.name)
+    for folder in node.shared:
+        Path(folder).mkdir(parents=True, exist_ok=True)
     if found and found["specification"] == specification:
         if not found["running"]:
             podman.call("start", node.name)
-        return not found["running"]
+        if _sees(node):
+            return not found["running"]
     if found:
         down(node.name)
-    for folder in node.shared:
-        Path(folder).mkdir(parents=True, exist_ok=True)
     if node.network == "internal":
         ensure_network()
     podman.call("run", "--detach", "--label", f"{SPECIFICATION}={specification}", *arguments)
     return True
+
+
+def _sees(node: Node) -> bool:
+    """Whether the shared folders in a running node are those of now: one that was removed and made again is another."""
+    now = [f"{os.stat(folder).st_dev} {os.stat(folder).st_ino}" for folder in node.shared]
+    return not now or execute(node.name, ["stat", "-c", "%d %i", *node.shared]).splitlines() == now
 
 
 def down(name: str) -> bool:
