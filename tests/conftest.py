@@ -6,11 +6,16 @@ from pathlib import Path
 
 import ansible.module_utils
 import ansible.module_utils._internal
+import hypothesis
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
+
+# The same examples every time, and no time limit for one: machines that run this are slow and shared.
+hypothesis.settings.register_profile("armstage", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("armstage")
 
 sys.path.insert(0, str(ROOT / "library"))
 ansible.module_utils.__path__.append(str(ROOT / "module_utils"))
