@@ -24,9 +24,9 @@ PYTEST = [sys.executable, "-m", "pytest", "-q"]
 PREFLIGHT = "tests/arm64/test_preflight.py"
 OWN_STAGER = "own_stager"
 
-# Run when named: an hour of two emulating cores would not hold them besides the rest, and a Python with threads that
-# stages under qemu's user emulation was once seen to hang.
-BY_NAME = ("arm64-preflight", "arm64-stager")
+# Run when named. Two emulating cores have no time for the first besides the rest; a Python with threads that stages
+# under qemu's user emulation was once seen to hang; Slurm's unprivileged user needs a Python outside root's home.
+BY_NAME = ("arm64-preflight", "arm64-stager", "slurm")
 
 
 @dataclass(frozen=True)

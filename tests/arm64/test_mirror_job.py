@@ -51,7 +51,7 @@ def test_cpython_and_ffmpeg_from_the_mirror_decode_in_the_node(play, variables, 
     assert f"{python}/" in settings
     assert "/install/" not in settings
     found = f". {root}/env.sh && uv python find --no-config --offline {version}"
-    assert nodes.execute(node, ["sh", "-c", found]).strip().startswith(f"{root}/envs/cu130/bin/python")
+    assert nodes.execute(node, ["sh", "-c", found]).strip().startswith(f"{root}/store/env-cu130-")
     again = play("stage", root, "-e", variables, "--skip-tags", "armstage_prove")
     assert (again.status, again.changed) == (0, 0), again.changed_tasks
 
