@@ -126,7 +126,7 @@ class TestKeyboardAndReader:
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "Skip to the nodes"
         page.keyboard.press("Enter")
-        assert page.url.endswith("#nodes")
+        page.wait_for_url("**#nodes")
 
     def test_rows_by_arrow_and_enter(self, show):
         page = show("three")
