@@ -6,10 +6,15 @@ from __future__ import annotations
 class ArmstageError(Exception):
     """What failed, on which literal input and what was expected; ``hint`` says what to do.
 
-    Modules pass both on as ``msg`` and ``hint``; the command line prints them on two lines.
+    Modules pass both on as ``msg`` and ``hint``; the command line prints them on two lines. Names that
+    are not UTF-8 come out with ``\\udcNN`` for their odd bytes: a result that held them could not be read.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = _plain(message)
+        self.hint = _plain(hint)
+        super().__init__(self.message)
+
+
+def _plain(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -35,10 +35,14 @@ MACHINES = {
 Source: the registry of the System V ABI, "Machine Information". ``cuda`` and ``amdgpu`` are GPU code.
 """
 
+OTHER_NAMES = {"arm64": "aarch64", "amd64": "x86_64", "x64": "x86_64"}
+"""What Debian, Go and others call a machine."""
+
 TYPES = {1: "REL", 2: "EXEC", 3: "DYN", 4: "CORE"}
 
 DT_NEEDED, DT_STRTAB, DT_STRSZ, DT_SONAME, DT_RPATH, DT_RUNPATH = 1, 5, 10, 14, 15, 29
 DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM = 0x6FFFFFFC, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
+DT_FLAGS_1, DF_1_PIE = 0x6FFFFFFB, 0x08000000
 _VERSION_OF_FILE = 1
 """vd_flags of the definition that names the file itself."""
 
@@ -78,6 +82,11 @@ def machine_name(number: int, order: str) -> str:
     return little if order == "<" else big
 
 
+def known_machine(name: str) -> str:
+    """A machine by any of its names, as ``uname -m`` prints it."""
+    return OTHER_NAMES.get(name.lower(), name.lower())
+
+
 def machine_of(path: str) -> str | None:
     """The machine a file is for, from its first 20 bytes; None when it is not an ELF file.
 
@@ -111,6 +120,20 @@ def machine_if_whole(path: str) -> str | None:
         return machine_of(path)
     except ArmstageError:
         return None
+
+
+def is_program(path: str) -> bool:
+    """Whether an ELF file is a program, which the kernel can start; False for a damaged one."""
+    try:
+        with Image(path) as image:
+            pie = (image.value(DT_FLAGS_1) or 0) & DF_1_PIE
+            return (
+                TYPES.get(image.type) == "EXEC"
+                or bool(pie)
+                or any(kind == PT_INTERP for kind, *_rest in image.segments)
+            )
+    except ArmstageError:
+        return False
 
 
 def find_elf(root: str) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..elf.reader import known_machine
 from ..errors import ArmstageError
+from .folders import root_folder
 from .record import Release
 from .transport import without_credentials
 from .unpack import Layout
@@ -88,10 +90,10 @@ def from_options(options: Mapping[str, Any]) -> Desired:
     return Desired(
         name=options["name"],
         version=options["version"],
-        root=Path(options["dest"]),
+        root=root_folder(options["dest"]),
         sources=tuple(_source(source, options["strip_components"]) for source in options["sources"] or ()),
         links={_link(link): _inside(target) for link, target in links.items()},
-        elf_machine=options["elf_machine"],
+        elf_machine=known_machine(options["elf_machine"]),
         present=options["state"] == "present",
         keep=_at_least("keep", options["keep"], 0),
         edits=tuple(options["replace"] or ()),
@@ -104,7 +106,10 @@ def from_options(options: Mapping[str, Any]) -> Desired:
 
 
 def _source(options: Mapping[str, Any], strip_components: int) -> Source:
-    digest = (options.get("sha256") or "").lower()
+    digest = (options.get("sha256") or "").strip().lower()
+    digest = digest[len("sha256:") :] if digest.startswith("sha256:") else digest
+    if not options["url"].strip():
+        raise ArmstageError("Expected an address or a path in `url`, but received an empty text")
     if digest and not SHA256.fullmatch(digest):
         raise ArmstageError(
             f"Expected a sha256 of 64 hexadecimal digits for `{options['url']}`, but received: `{digest}`",
@@ -117,7 +122,7 @@ def _source(options: Mapping[str, Any], strip_components: int) -> Source:
         into=_inside(options.get("into") or "."),
     )
     return Source(
-        url=options["url"],
+        url=options["url"].strip(),
         kind=options.get("kind") or "upstream",
         sha256=digest,
         sha256_url=options.get("sha256_url") or "",
@@ -137,8 +142,10 @@ def _link(path: str) -> str:
     return link
 
 
-def _inside(path: str) -> str:
+def _inside(path: Any) -> str:
     """A relative path in its shortest form, empty for the folder itself."""
+    if not isinstance(path, str):
+        raise ArmstageError(f"Expected a path, but received: `{path}`", hint="Give it as text, relative to the release")
     plain = posixpath.normpath(path)
     if posixpath.isabs(plain) or plain.split("/")[0] == "..":
         raise ArmstageError(

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..elf.reader import known_machine
 from ..errors import ArmstageError
 from ..files import read_text
+from .folders import root_folder
 from .pins import NAME, exact_version, read_pins
 from .transport import without_credentials
 from .uv import Places
@@ -125,14 +127,14 @@ def from_options(options: Mapping[str, Any]) -> Desired:
     if present and not options["python"]:
         raise ArmstageError("`python` is missing", hint="Give the path of the interpreter as the node sees it")
     return Desired(
-        root=Path(os.path.abspath(options["dest"])),
+        root=root_folder(options["dest"]),
         tag=options["tag"],
         python=interpreter(options["python"], options["python_version"] or "") if present else Interpreter("", ""),
         requirements=requirements,
         sources=sources,
         constraints=_text("constraints", options["constraints"]),
         platform=options["python_platform"],
-        machine=options["elf_machine"],
+        machine=known_machine(options["elf_machine"]),
         compile_python=options["compile_python"],
         mirror=_place(options["mirror"] or ""),
         find_links=tuple(_place(place) for place in options["find_links"] or ()),

@@ -11,6 +11,19 @@ from pathlib import Path
 from ..errors import ArmstageError
 
 
+def root_folder(dest: str) -> Path:
+    """The root that an option names, by its full path. Raises ArmstageError for one that nobody can mean.
+
+    `~NAME` and `$NAME` that are still there stand for nothing on this host.
+    """
+    if not dest.strip() or dest[0] in "~$":
+        raise ArmstageError(
+            f"Expected the path of a folder in `dest`, but received: `{dest}`",
+            hint="Give the full path of the root, for example /opt/armstage or ~/.local",
+        )
+    return Path(os.path.abspath(dest))
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and those above it, readable by everyone whatever the umask says."""
     if path.is_dir():
@@ -29,8 +42,11 @@ def make_folder(path: Path) -> None:
 
 
 def delete_tree(path: Path) -> None:
-    """Remove a folder, folders without write permission inside it included."""
+    """Remove a folder, folders without write permission inside it included; or what stands in its place."""
     try:
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+            return
         try:
             shutil.rmtree(path)
         except PermissionError:

@@ -19,7 +19,7 @@ from .environment import Desired, Source
 from .folders import make_folder
 from .in_use import not_open
 from .progress import Reporter
-from .publish import Store, read_manifest, relative_target
+from .publish import Store, in_real_folder, read_manifest, relative_target
 from .record import Release, read_release, what_is_wrong
 from .space import full
 from .uv import Uv
@@ -205,7 +205,7 @@ def make_plan(desired: Desired, observed: Observed, source: Source | None = None
             raise _no_source(desired, desired.sources)
         final = path_of(observed.finals[desired.sources.index(source)])
     link = Store(desired.root).root / desired.link
-    target = relative_target(os.path.join(os.path.realpath(link.parent), link.name), os.path.realpath(final))
+    target = relative_target(in_real_folder(link), in_real_folder(final))
     return Plan(
         final=final,
         source=source,

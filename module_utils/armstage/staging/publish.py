@@ -245,6 +245,12 @@ def relative_target(link: str | Path, target: str | Path) -> str:
     return os.path.relpath(target, os.path.dirname(link))
 
 
+def in_real_folder(path: str | Path) -> str:
+    """A path with the links above it followed, and it itself taken as it is."""
+    folder, name = os.path.split(path)
+    return os.path.join(os.path.realpath(folder), name)
+
+
 def manifest(root: str | Path) -> dict[str, Any]:
     """Every release under a root and every link to one, in an order that does not depend on when."""
     store = Store(root)
@@ -261,7 +267,8 @@ def read_manifest(root: str | Path) -> Mapping[str, Any]:
         content = json.loads(read_text(Path(root) / MANIFEST, limit=64 * 1024 * 1024) or "{}")
     except ValueError:
         return {}
-    return content if isinstance(content, dict) else {}
+    whole = isinstance(content, dict) and isinstance(content.get("releases", []), list)
+    return content if whole and isinstance(content.get("links", {}), dict) else {}
 
 
 def write_manifest(root: str | Path) -> bool:

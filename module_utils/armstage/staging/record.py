@@ -63,6 +63,11 @@ class Release:
         return folder_name(self.name, self.version, self.digest)
 
 
+TYPES = {"size": int, "files": int, "source": dict, "elf": dict, "extra": dict,
+         **dict.fromkeys(("name", "version", "digest", "created", "run", "tree"), str)}  # fmt: skip
+"""What a record holds, and as what: one that was edited into something else is none."""
+
+
 def folder_name(name: str, version: str, digest: str) -> str:
     return f"{name}-{version}-{digest[:12]}"
 
@@ -74,7 +79,9 @@ def read_release(path: str | Path) -> Release | None:
         return None
     try:
         content = json.loads(text)
-        known = {key: content[key] for key in Release.__dataclass_fields__ if key in content}
+        known = {key: content[key] for key in TYPES if key in content}
+        if not all(isinstance(value, TYPES[key]) for key, value in known.items()):
+            return None
         return Release(**{**known, "path": Path(path)})
     except (ValueError, TypeError):
         return None

@@ -17,7 +17,7 @@ from .desired import Desired
 from .folders import make_folder
 from .in_use import not_open
 from .progress import Reporter
-from .publish import Store, read_manifest, relative_target
+from .publish import Store, in_real_folder, read_manifest, relative_target
 from .record import Release, read_release, what_is_wrong
 from .sourcing import Choice, avoiding, choose, obtain, require_same_digest
 from .space import full
@@ -167,9 +167,8 @@ def _targets(desired: Desired, final: Path) -> dict[str, str]:
     """Where each link has to point, relative to the folder that it really lies in."""
     targets = {}
     for link, inside in desired.links.items():
-        where = desired.root / link
-        real = os.path.join(os.path.realpath(where.parent), where.name)
-        targets[link] = relative_target(real, os.path.join(os.path.realpath(final), inside))
+        real = in_real_folder(desired.root / link)
+        targets[link] = relative_target(real, os.path.join(in_real_folder(final), inside))
     return targets
 
 

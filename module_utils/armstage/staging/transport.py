@@ -81,7 +81,8 @@ class Response:
 
 
 def is_local(url: str) -> bool:
-    return not re.match(r"[a-z][a-z0-9+.-]*://", url, re.IGNORECASE) or url.lower().startswith("file://")
+    """Whether a URL is a file of this host: a path, or `file:` with one slash or three (RFC 8089)."""
+    return not re.match(r"[a-z][a-z0-9+.-]*://", url, re.IGNORECASE) or url.lower().startswith("file:")
 
 
 def is_trusted(url: str) -> bool:
@@ -93,7 +94,7 @@ def is_trusted(url: str) -> bool:
 
 
 def local_path(url: str) -> Path:
-    return Path(unquote(urlsplit(url).path)) if url.lower().startswith("file://") else Path(url)
+    return Path(unquote(urlsplit(url).path)) if url.lower().startswith("file:") else Path(os.path.expanduser(url))
 
 
 def file_name(url: str) -> str:

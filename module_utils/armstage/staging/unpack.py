@@ -7,12 +7,14 @@ they end inside. So no member is ever written through a link, however the links 
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import lzma
 import os
 import posixpath
 import shutil
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -21,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Callable
 
+from ..elf.image import MAGIC
+from ..elf.reader import is_program
 from ..errors import ArmstageError
 from .fetch import Progress, Refused
 from .space import MARGIN, full, human
@@ -46,8 +50,12 @@ COMPRESSIONS: tuple[tuple[bytes, Callable[[Path], Any]], ...] = (
 ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
-DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error, tarfile.TarError, zipfile.BadZipFile, NotImplementedError)
+DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error, tarfile.TarError, zipfile.BadZipFile, NotImplementedError,
+           ValueError, IndexError, OverflowError, struct.error)  # fmt: skip
 """What the readers raise on an archive that is cut short or not what its first bytes say."""
+
+NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+"""How filesystems say that they have none, or no more for one file."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +73,15 @@ class Layout:
 
 @dataclass(frozen=True)
 class Member:
-    """One entry of an archive. ``kind``: file, folder, link, hardlink, or the words for what it is else."""
+    """One entry of an archive. ``kind``: file, folder, link, hardlink, or the words for what it is else.
+
+    ``executable`` is None where the archive does not say: a zip made where files have no modes.
+    """
 
     name: str
     kind: str
     size: int = 0
-    executable: bool = False
+    executable: bool | None = False
     target: str = ""
     mtime: float | None = None
 
@@ -88,7 +99,8 @@ def unpack(
     """Unpack ``archive`` into ``folder``; ``shown`` is how messages name it.
 
     Modes are made plain: readable by all, writable by the owner, executable where the archive says
-    so. Raises Refused, naming archive and member; what was unpacked by then is the caller's to remove.
+    so, and programs always: the zips of CI systems lose their modes. Raises Refused, naming archive and
+    member; what was unpacked by then is the caller's to remove.
     """
     shown = shown or str(archive)
     status = os.statvfs(folder)
@@ -101,13 +113,18 @@ def unpack(
             if progress is not None:
                 progress(work.written, None)
     except DAMAGED as error:
-        if isinstance(error, OSError) and error.errno is not None:  # this host's; the readers' have no number
+        if isinstance(error, OSError) and not _is_readers(error):
             raise full(error, folder, f"while `{shown}` was unpacked") or error from error
         raise Refused(f"The archive `{shown}` is damaged: {error or type(error).__name__}", hint=HINT) from error
     work.finish()
 
 
 HINT = "Nothing was published. If this is the file you meant, look at it with tar -tvf or unzip -l"
+
+
+def _is_readers(error: OSError) -> bool:
+    """Whether an error is about the archive and not this host's: it has no number, or is a seek to nowhere."""
+    return error.errno is None or (error.errno == errno.EINVAL and error.filename is None)
 
 
 def _members(archive: Path, shown: str) -> Iterator[tuple[Member, Read]]:
@@ -161,8 +178,9 @@ def _zip_members(archive: Path) -> Iterator[tuple[Member, Read]]:
             if kind == "link":
                 target = content.open(info).read(MAX_LINK + 1).decode("utf-8", "surrogateescape")
             script = ".data/scripts/" in info.filename  # wheels: pip marks them, whatever the archive says
+            executable = (bool(mode & 0o111) or script) if mode else None
             yield (
-                Member(info.filename, kind, info.file_size, bool(mode & 0o111) or script, target),
+                Member(info.filename, kind, info.file_size, executable, target),
                 lambda info=info: content.open(info),  # type: ignore[misc]
             )
 
@@ -264,10 +282,15 @@ class _Unpacking:
             )
         path = self.folder / place
         with read() as source, open(path, "xb") as file:
+            head = source.read(CHUNK)
+            file.write(head)
             shutil.copyfileobj(source, file, CHUNK)
             if file.tell() != member.size:
                 raise self._refusal(member, f"it ends after {file.tell()} of {member.size} bytes")
-            os.fchmod(file.fileno(), 0o755 if member.executable else 0o644)
+            file.flush()
+            script = member.executable is None and head.startswith(b"#!")
+            executable = member.executable or script or (head.startswith(MAGIC) and is_program(str(path)))
+            os.fchmod(file.fileno(), 0o755 if executable else 0o644)
         if member.mtime is not None and 0 <= member.mtime < LAST_TIME:
             os.utime(path, (member.mtime, member.mtime))  # bytecode beside a source is valid for its time only
         self.files.add(place)
@@ -276,7 +299,12 @@ class _Unpacking:
         origin = self._place(member, member.target)
         if origin is None or origin not in self.files:
             raise self._refusal(member, f"it is a hard link to `{member.target}`, which is no file before it")
-        os.link(self.folder / origin, self.folder / place)
+        try:
+            os.link(self.folder / origin, self.folder / place)
+        except OSError as error:
+            if error.errno not in NO_HARD_LINKS:
+                raise
+            shutil.copy2(self.folder / origin, self.folder / place)
         self.files.add(place)
 
     def _remember_link(self, member: Member, place: str) -> None:

@@ -1,9 +1,12 @@
 """Archives as they come and archives made to harm: what is unpacked, and what is refused by name."""
 
+import errno
 import gzip
 import io
 import os
+import random
 import stat
+import struct
 import tarfile
 import zipfile
 
@@ -122,6 +125,17 @@ def test_hard_links_are_kept(tar, archive, folder):
     assert (folder / "a").stat().st_ino == (folder / "b").stat().st_ino
 
 
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK])
+def test_a_filesystem_without_hard_links_gets_copies(tar, archive, folder, monkeypatch, number):
+    def refuse(*_paths):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", refuse)
+    unpack(archive(tar([("bin/a", b"1"), ("bin/b", entry("bin/b", tarfile.LNKTYPE, "bin/a"))])), folder)
+    assert listing(folder) == {"bin/a": b"1", "bin/b": b"1"}
+    assert stat.S_IMODE((folder / "bin/b").stat().st_mode) == 0o755
+
+
 def test_names_that_differ_in_case_are_two(tar, archive, folder):
     unpack(archive(tar({"terminfo/E/eterm": b"1", "terminfo/e/eterm": b"2"})), folder)
     assert listing(folder) == {"terminfo/E/eterm": b"1", "terminfo/e/eterm": b"2"}
@@ -137,6 +151,35 @@ def test_dangerous_bits_are_dropped(tar, archive, folder):
         os.umask(before)
     assert stat.S_IMODE((folder / "tool").stat().st_mode) == 0o755
     assert stat.S_IMODE((folder / "d").stat().st_mode) == 0o755
+
+
+PROGRAMS = {
+    "of a fixed place": {"type": 2},
+    "with an interpreter": {"segments": ((3, b"/lib/ld-linux-aarch64.so.1\0"),)},
+    "static, of any place": {"segments": ((2, struct.pack("<QQQQ", 0x6FFFFFFB, 0x08000000, 0, 0)),)},
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("mode", [0, 0o100644], ids=["no mode", "0644"])
+def test_a_program_can_be_started_whatever_the_archive_says(archive, folder, program, mode):
+    """CI systems pack what they built into zips that lose the modes."""
+    members = [("tool", mode, built(**PROGRAMS[program])), ("lib.so.1", mode, built()), ("run", mode, b"#!/bin/sh\n")]
+    unpack(archive(zipped(*members)), folder)
+    assert os.access(folder / "tool", os.X_OK)
+    assert not os.access(folder / "lib.so.1", os.X_OK)
+    assert os.access(folder / "run", os.X_OK) == (mode == 0), "a mode that is there counts for what is no program"
+
+
+def built(type=3, segments=()):
+    """An aarch64 ELF file with ``(kind, content)`` segments."""
+    head = struct.pack("<HHIQQQIHHHHHH", type, 183, 1, 0, 64, 0, 0, 64, 56, len(segments), 0, 0, 0)
+    table, content, offset = b"", b"", 64 + 56 * len(segments)
+    for kind, body in segments:
+        place = offset + len(content)
+        table += struct.pack("<IIQQQQQQ", kind, 4, place, place, place, len(body), len(body), 8)
+        content += body
+    return b"\x7fELF\x02\x01\x01" + bytes(9) + head + table + content
 
 
 def test_progress_counts_bytes(tar, archive, folder):
@@ -217,7 +260,7 @@ def zipped(*members):
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, mode, content in members:
             info = zipfile.ZipInfo(name)
-            info.external_attr = mode << 16
+            info.external_attr = mode << 16 or 0x20  # DOS: an archive bit and no mode
             archive.writestr(info, content)
     return buffer.getvalue()
 
@@ -270,6 +313,36 @@ def test_an_archive_that_was_cut(tar, archive, folder, packed, part):
     content = tar({"a": os.urandom(50_000), "b": os.urandom(50_000)}, packed)
     with pytest.raises(Refused, match="is damaged"):
         unpack(archive(content[: int(len(content) * part)]), folder)
+
+
+@pytest.mark.parametrize("packed", ["w", "w:gz", "w:xz", "zip"])
+def test_an_archive_with_any_bytes_changed(tar, wheel, archive, tmp_path, packed):
+    """Whatever the readers of Python's library raise, it is refused or unpacked, never a traceback."""
+    members = {"a": b"hello" * 50, "d/\u00e9": b"x", "l": "a"}
+    whole = wheel(members) if packed == "zip" else tar(members, packed)
+    chance = random.Random(packed)
+    refused = 0
+    for number in range(300):
+        content = bytearray(whole)
+        for _change in range(chance.randint(1, 4)):
+            content[chance.randrange(len(content))] = chance.randrange(256)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        try:
+            unpack(archive(bytes(content)), folder)
+        except Refused:
+            refused += 1
+    assert refused > 50
+
+
+def test_a_header_of_pax_that_makes_no_sense(archive, folder):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as content:
+        info = tarfile.TarInfo("a")
+        info.pax_headers = {"GNU.sparse.map": "1,x", "GNU.sparse.size": "10"}
+        content.addfile(info)
+    with pytest.raises(Refused, match="is damaged"):
+        unpack(archive(buffer.getvalue()), folder)
 
 
 @pytest.mark.parametrize("packed", ["w:gz", "zip"])

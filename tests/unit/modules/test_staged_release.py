@@ -387,6 +387,12 @@ BAD_OPTIONS = {
     "target outside": ({"link_target": "../../x"}, "stays inside, but received: `../../x`"),
     "keep": ({"keep": -1}, "`keep` to be at least 0"),
     "timeout": ({"timeout": 0}, "`timeout` to be at least 1"),
+    "no root": ({"dest": ""}, "a folder in `dest`, but received: ``"),
+    "a blank root": ({"dest": " "}, "a folder in `dest`, but received: ` `"),
+    "a root of nobody": ({"dest": "~nobody-of-this-name/x"}, "received: `~nobody-of-this-name/x`"),
+    "a root of nothing": ({"dest": "$NOT_SET_ANYWHERE/x"}, "received: `$NOT_SET_ANYWHERE/x`"),
+    "a target of a link that is a number": ({"links": {"bin/x": 5}}, "Expected a path, but received: `5`"),
+    "a link without a target": ({"links": {"bin/x": None}}, "Expected a path, but received: `None`"),
 }
 
 
@@ -401,6 +407,27 @@ def test_options_that_cannot_be_meant(stage, source, program, case, server):
 @pytest.mark.parametrize("change", [{"sha256": "abc"}, {"sha256": "g" * 64}, {"select": "../x"}, {"into": "/x"}])
 def test_source_options_that_cannot_be_meant(stage, source, program, change):
     assert next(iter(change.values())) in stage({**source(program()), **change})["msg"]
+
+
+@pytest.mark.parametrize("form", ["sha256:{}", " {}\n", "SHA256:{}"])
+def test_a_digest_as_others_write_it(stage, source, program, form):
+    given = source(program())
+    assert stage({**given, "sha256": form.format(given["sha256"].upper())})["release"]["digest"] == given["sha256"]
+
+
+@pytest.mark.parametrize("form", ["file:{}", "file://{}", "file://localhost{}", " {} ", "~/{name}"])
+def test_an_archive_of_this_host_as_others_write_it(stage, program, tmp_path, monkeypatch, form):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "uv.tar.gz").write_bytes(program())
+    url = form.format(tmp_path / "uv.tar.gz", name="uv.tar.gz")
+    given = {"url": url, "sha256": sha(program()), "strip_components": 1}
+    assert stage(given)["changed"]
+    assert not stage(given)["changed"]
+
+
+@pytest.mark.parametrize("name", ["arm64", "AArch64"])
+def test_a_machine_by_its_other_names(stage, source, program, name):
+    assert stage(source(program()), elf_machine=name)["release"]["elf"] == {"aarch64": 2}
 
 
 # Repaired.
@@ -436,6 +463,29 @@ def test_a_folder_without_a_record_is_replaced(stage, staged, root):
     assert store(root) == [folder.name]
 
 
+@pytest.mark.parametrize("kind", ["file", "link", "link to a folder", "dangling link"])
+def test_what_is_no_folder_in_a_release_s_place_is_replaced(stage, staged, root, kind, tmp_path):
+    given, release = staged
+    shutil.rmtree(release)
+    (tmp_path / "elsewhere").mkdir()
+    targets = {"link": "/etc/passwd", "link to a folder": tmp_path / "elsewhere", "dangling link": "/no/such"}
+    release.write_text("x") if kind == "file" else release.symlink_to(targets[kind])
+    assert stage(given)["changed"]
+    assert (root / "bin/uv-aarch64").read_bytes().startswith(b"\x7fELF")
+    assert not stage(given)["changed"]
+    assert store(root) == [release.name]
+    assert (tmp_path / "elsewhere").is_dir()
+
+
+@pytest.mark.parametrize("change", [{"source": None}, {"extra": []}, {"elf": "x"}, {"size": "1"}, {"version": 1}])
+def test_a_record_edited_into_something_else_is_none(stage, staged, change):
+    given, release = staged
+    record = release / ".armstage.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), **change}))
+    assert "publish" in stage(given)["actions"][0]
+    assert not stage(given)["changed"]
+
+
 def test_a_damaged_release_is_replaced_from_another_source(stage, staged, source, program, root):
     given, folder = staged
     (folder / "uv").unlink()
@@ -465,7 +515,9 @@ def test_links_are_put_right_without_any_source(stage, staged, root, server, cha
     assert read_manifest(root) == manifest(root)
 
 
-@pytest.mark.parametrize("content", [None, "{", '{"schema": 1, "releases": [], "links": {}}'])
+@pytest.mark.parametrize(
+    "content", [None, "{", '{"schema": 1, "releases": [], "links": {}}', '{"releases": null}', '{"links": []}']
+)
 def test_the_manifest_is_brought_up_to_date(stage, staged, root, content):
     given, _folder = staged
     (root / "manifest.json").unlink()
