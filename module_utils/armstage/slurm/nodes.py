@@ -230,7 +230,7 @@ def _node_from_json(entry: Mapping[str, Any]) -> Node:
         cpus=_number(entry.get("cpus")),
         memory_mib=_number(entry.get("real_memory")),
         reason=_text(entry.get("reason")),
-        version=_text(entry.get("version") or entry.get("slurm_version")),
+        version=_text(entry.get("version") or entry.get("slurmd_version")),
     )
 
 

@@ -7,7 +7,11 @@ import yaml
 from ansible.module_utils.armstage.errors import ArmstageError
 from ansible.module_utils.armstage.slurm import nodes
 
-RECORDED = ["20.11-one-line.txt", "23.02-several-lines.txt", "21.08.json", "24.11.json"]
+RECORDED = [
+    *("20.11-one-line.txt", "21.08.json", "23.02-several-lines.txt"),
+    # What the lab's cluster printed.
+    *("22.05-one-line.txt", "22.05.json", "24.11-one-line.txt", "24.11.json"),
+]
 FREE = ("IDLE", "MIXED", "ALLOCATED")
 
 
