@@ -15,8 +15,6 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).res
 from lab.host import read_host  # noqa: E402
 from lab.slurm import cluster as lab  # noqa: E402
 
-PROJECT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture(scope="session")
 def cluster():
@@ -25,6 +23,7 @@ def cluster():
     if reason := lab.unsuitable(host):
         pytest.skip(reason)
     with lab.running(host) as running:
+        running.install_project()
         yield running
 
 
@@ -35,13 +34,10 @@ def run_inventory(cluster):
     def call(**options):
         config = cluster.home / "listed.slurm.yml"
         config.write_text(json.dumps({"plugin": "slurm", **options}))
-        program = str(Path(sys.executable).with_name("ansible-inventory"))
-        environment = cluster.environment(ANSIBLE_CONFIG=str(PROJECT / "ansible.cfg"))
-        done = subprocess.run(
-            cluster.as_user(program, "-i", str(config), "--list"), env=environment, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        listed = cluster.home / "listed.json"
+        program = cluster.program("ansible-inventory")
+        cluster.call(program, "-i", str(config), "--list", "--output", str(listed), user=True)
+        return json.loads(listed.read_text())
 
     return call
 
@@ -84,11 +80,10 @@ class Player:
         play = [{"hosts": "all", "gather_facts": False, "tasks": tasks}]
         (self.folder / "play.yml").write_text(json.dumps(play))
         self.before = self.cluster.requests()
-        program = str(Path(sys.executable).with_name("ansible-playbook"))
-        settings = {"ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "COLUMNS": "1000"}
+        program = self.cluster.program("ansible-playbook")
         return subprocess.Popen(
             self.cluster.as_user(program, "-i", str(self.folder / "hosts.json"), str(self.folder / "play.yml")),
-            env=self.cluster.environment(**settings, **self.LEAKS),
+            env=self.cluster.environment(COLUMNS="1000", **self.LEAKS),
             cwd=self.cluster.home,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

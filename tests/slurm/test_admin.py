@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from .conftest import PROJECT
+from lab.slurm.cluster import PROJECT
 
 
 @pytest.fixture
@@ -37,7 +36,11 @@ def batches(cluster):
         playbook = str(PROJECT / "playbooks/slurm_batches.yml")
         done = subprocess.run(
             [program, "-i", str(hosts), playbook, "-e", json.dumps(variables)],
-            env={**cluster.environment(), "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "COLUMNS": "300"},
+            env={
+                **cluster.environment(HOME=str(Path.home())),
+                "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
+                "COLUMNS": "300",
+            },
             capture_output=True,
             text=True,
             check=False,

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import time
 
 import pytest
@@ -111,12 +110,13 @@ def test_files_arrive_whole(cluster, play, shared):
     assert played.steps == 1
 
 
-def test_a_step_takes_much_input_a_hundred_times(cluster):
-    """200 KB of standard input to a command, by one client after the other; and one that reads none of it."""
+@pytest.mark.parametrize("what", ["200 KB of standard input", "20 MB there and back"])
+def test_a_step_does_it_a_hundred_times(cluster, what):
+    """By one client after the other, through the step; nothing hangs and every checksum is equal."""
     script = cluster.home / "many.py"
-    script.write_text(MANY.format(path=cluster.project))
+    script.write_text(MANY.format(path=cluster.project, once=ONCE[what]))
     before = cluster.requests()
-    output = cluster.call(sys.executable, str(script), user=True, timeout=100)
+    output = cluster.call(cluster.program("python"), str(script), user=True, timeout=300)
     assert output.splitlines()[-1] == "100 equal"
     assert (cluster.requests() - before)["REQUEST_JOB_STEP_CREATE"] == 1
     assert wait_until(lambda: not cluster.jobs())
@@ -125,18 +125,38 @@ def test_a_step_takes_much_input_a_hundred_times(cluster):
 MANY = """
 import hashlib, os, sys
 sys.path.insert(0, "{path}/module_utils")
-from armstage.slurm import client
+from armstage.slurm import client, files
 from armstage.slurm.allocation import Request
 where = client.Specification("gb02", request=Request("gb02"), owner=os.getpid())
-equal = 0
-for number in range(100):
-    data, output = os.urandom(200_000), []
-    chunks = iter([data[:70_000], data[70_000:]])
-    assert client.run(where, ["sha256sum"], chunks, output.append) == 0
-    equal += b"".join(output).split()[0].decode() == hashlib.sha256(data).hexdigest()
+
+def run(argv, stdin=tuple, stdout=None):
+    out, err = [], []
+    status = client.run(where, argv, iter(stdin()), stdout or out.append, err.append)
+    return status, b"".join(out), b"".join(err)
+
+{once}
+equal = sum(once(os.urandom(200_000)) for number in range(100))
+# One that reads none of what it is sent.
 assert client.run(where, ["true"], iter([bytes(100_000)] * 50)) == 0
 print(equal, "equal")
 """
+ONCE = {
+    "200 KB of standard input": """
+def once(data):
+    status, out, err = run(["sha256sum"], lambda: [data[:70_000], data[70_000:]])
+    return not status and out.split()[0].decode() == hashlib.sha256(data).hexdigest()
+""",
+    # Below /dev/shm: a filesystem that only the node sees.
+    "20 MB there and back": """
+def once(data):
+    with open("sent", "wb") as file:
+        file.write(data * 100)
+    files.put(run, "sent", "/dev/shm/many")
+    files.fetch(run, "/dev/shm/many", "back")
+    with open("back", "rb") as file:
+        return file.read() == data * 100
+""",
+}
 
 # --- what can go wrong
 

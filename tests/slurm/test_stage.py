@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from .conftest import PROJECT, Player, wait_until
+from .conftest import Player, wait_until
 
 LEAKS = Player.LEAKS
 
@@ -14,15 +14,13 @@ LEAKS = Player.LEAKS
 @pytest.fixture(scope="module")
 def armstage(cluster):
     """armstage(verb, argument, ...): (exit status, output), with conda and a virtualenv of the login node active."""
-    # Whoever owns the project has installed it; the user only runs it.
-    subprocess.run([PROJECT / "armstage", "exec", "true"], check=True)
     cache = cluster.borrow_uv_cache()
 
     def call(*arguments, timeout=420):
         done = subprocess.run(
-            cluster.as_user(str(PROJECT / "armstage"), *arguments),
+            cluster.as_user(str(cluster.project / "armstage"), *arguments),
             env=cluster.environment(UV_CACHE_DIR=str(cache), COLUMNS="200", **LEAKS),
-            cwd=PROJECT,
+            cwd=cluster.home,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -35,15 +33,16 @@ def armstage(cluster):
     return call
 
 
-def variables(root):
-    return ("-i", str(PROJECT / "inventory/slurm"), "-e", f"armstage_root={root}", "-e", "armstage_cuda_version=13.0")
+def variables(cluster, root):
+    inventory = ("-i", str(cluster.project / "inventory/slurm"))
+    return (*inventory, "-e", f"armstage_root={root}", "-e", "armstage_cuda_version=13.0")
 
 
 @pytest.fixture(scope="module")
 def staged(cluster, armstage):
     """The root that the user staged, and what was said."""
     root = cluster.home / ".local"
-    status, text = armstage("stage", *variables(root))
+    status, text = armstage("stage", *variables(cluster, root))
     assert status == 0, text
     return root, text
 
@@ -62,7 +61,7 @@ def test_one_command_allocates_stages_verifies_and_releases(cluster, staged):
 def test_a_second_run_changes_nothing(cluster, staged, armstage):
     root, _text = staged
     before = cluster.requests()
-    status, text = armstage("stage", *variables(root))
+    status, text = armstage("stage", *variables(cluster, root))
     assert status == 0, text
     assert changed(text) == {"localhost": 0, "gb01": 0}
     assert (cluster.requests() - before)["REQUEST_JOB_STEP_CREATE"] == 1
@@ -116,7 +115,9 @@ def test_the_fleet_is_one_step_whatever_single_nodes_do(cluster, staged, armstag
     before = cluster.requests()
     answers = cluster.home / "fleet.json"
     try:
-        status, text = armstage("verify", "--fleet", *variables(root), "--timeout", "5", "--json", str(answers))
+        status, text = armstage(
+            "verify", "--fleet", *variables(cluster, root), "--timeout", "5", "--json", str(answers)
+        )
     finally:
         preflight.unlink()
         if kept:
@@ -138,7 +139,7 @@ def test_without_an_allocation_no_node_is_asked(cluster, staged, armstage):
     root, _text = staged
     before = cluster.requests()
     status, text = armstage(
-        "stage", "--no-allocation", *variables(root), "-e", "armstage_node_python=/usr/bin/python3.13"
+        "stage", "--no-allocation", *variables(cluster, root), "-e", "armstage_node_python=/usr/bin/python3.13"
     )
     assert status == 0, text
     assert changed(text)["localhost"] == 0  # what was said about the node is what it says itself
@@ -147,7 +148,7 @@ def test_without_an_allocation_no_node_is_asked(cluster, staged, armstage):
 
 
 def test_without_an_allocation_the_cuda_must_be_said(cluster, armstage):
-    arguments = ("-i", str(PROJECT / "inventory/slurm"), "-e", f"armstage_root={cluster.home}/other")
+    arguments = ("-i", str(cluster.project / "inventory/slurm"), "-e", f"armstage_root={cluster.home}/other")
     status, text = armstage("stage", "--no-allocation", *arguments)
     assert status != 0
     assert "-e armstage_cuda_version=13.0" in text

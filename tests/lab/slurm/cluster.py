@@ -24,6 +24,7 @@ from ..host import Host, cache_folder
 from . import configuration
 
 HERE = Path(__file__).parent
+PROJECT = HERE.resolve().parents[2]
 USER, USER_ID = rootfs.USER, rootfs.USER_ID
 # Of what containers of the lab need: the emulator and mmdebstrap; no podman.
 ARM64 = ("qemu-user-static", "qemu-user", "mmdebstrap", "arch-test", "debian-archive-keyring")
@@ -86,7 +87,7 @@ class Cluster:
         self.folder.chmod(0o755)
         self.work = self.folder / "work"
         self.home = self.work / USER
-        self.project = Path(__file__).resolve().parents[3]
+        self.project = self.folder / "armstage"
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     # --- up and down
@@ -190,6 +191,16 @@ class Cluster:
 
     # --- using it
 
+    def install_project(self) -> None:
+        """armstage in a folder that every user may read, as an admin puts it there: its files, and its own .venv."""
+        kept = shutil.ignore_patterns(".git", ".venv", ".*_cache", "__pycache__", "armstage-report")
+        shutil.copytree(PROJECT, self.project, symlinks=True, ignore=kept)
+        output_of([str(self.project / "armstage"), "exec", "true"], timeout=600)
+
+    def program(self, name: str) -> str:
+        """The path of a program in the project's environment, such as `ansible-playbook`."""
+        return str(self.project / ".venv/bin" / name)
+
     def _with_accounts(self, command: Sequence[str], as_user: bool = False) -> list[str]:
         """The command with the cluster's accounts, in a mount namespace of its own; as the user where asked."""
         binds = "; ".join(f'mount --bind "{self.folder}/etc/{name}" /etc/{name}' for name in ("passwd", "group"))
@@ -200,7 +211,11 @@ class Cluster:
         """That of a person on the login node."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
         account = {"HOME": str(self.home), "USER": USER, "LOGNAME": USER}
-        return {**kept, **account, "SLURM_CONF": str(self.folder / "etc/slurm.conf"), **variables}
+        settings = {
+            "SLURM_CONF": str(self.folder / "etc/slurm.conf"),
+            "ANSIBLE_CONFIG": str(self.project / "ansible.cfg"),
+        }
+        return {**kept, **account, **settings, **variables}
 
     def as_user(self, *command: str) -> list[str]:
         """The command of the unprivileged user on the login node; run it with ``environment()``."""
