@@ -1,0 +1,1 @@
+"""Each module through its main(): options in, JSON out."""

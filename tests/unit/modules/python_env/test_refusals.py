@@ -1,0 +1,59 @@
+"""What is refused, by name, with nothing published."""
+
+from pathlib import Path
+
+import pytest
+
+from .looking import nothing_published, store
+from .wheels import LINUX, X86_64, torch, wheel
+
+
+@pytest.mark.parametrize("build", ["cpu", "cu128", "cu129"])
+def test_a_torch_of_another_build_is_refused(run, root, tmp_path, build):
+    torch(tmp_path, build=build, requires=())
+    result = run(mirror=str(tmp_path))
+    assert result["msg"] == f"Wrong wheel: +{build}: torch 2.11.0 is built for `{build}`, expected `cu130`"
+    assert result["hint"]
+    assert nothing_published(root)
+
+
+def test_a_mixture_of_builds_is_refused(run, root, tmp_path):
+    torch(tmp_path, requires=())
+    wheel(tmp_path, "torchvision", "0.26.0", {"torchvision/version.py": "__version__ = '0.26.0+cu129'\n"}, LINUX)
+    result = run(mirror=str(tmp_path), requirements=["torch", "torchvision"])
+    assert result["msg"] == "Wrong wheels: torch is built for `cu130`, but torchvision 0.26.0 for `cu129`"
+    assert nothing_published(root)
+
+
+def test_the_placeholder_of_torchcodec_is_refused(run, root, tmp_path):
+    torch(tmp_path, requires=())
+    wheel(tmp_path, "torchcodec", "0.0.0", {"torchcodec/__init__.py": ""})
+    result = run(mirror=str(tmp_path), requirements=["torch", "torchcodec"])
+    assert result["msg"].startswith("torchcodec 0.0.0 is an empty placeholder")
+    assert nothing_published(root)
+
+
+def test_a_library_of_another_machine_is_refused_by_name(run, root, tmp_path):
+    torch(tmp_path, machine=X86_64, requires=())
+    result = run(mirror=str(tmp_path))
+    assert result["msg"] == "`lib/python3.13/site-packages/torch/lib/libtorch.so` is for x86_64, expected aarch64"
+    assert nothing_published(root)
+
+
+def test_a_wheel_of_another_platform_is_refused_and_an_environment_in_use_stays(run, root, tmp_path):
+    first = run()
+    wheel(tmp_path, "torch", "2.12.0", {}, "cp313-cp313-manylinux_2_28_x86_64")
+    result = run(mirror=str(tmp_path), requirements=["torch==2.12.0"])
+    assert result["msg"] == (
+        f"There is no wheel of `torch==2.12.0` for Python 3.13 on `aarch64-manylinux_2_28` in the mirror `{tmp_path}`"
+    )
+    assert "manylinux_2_28_x86_64" in result["detail"]
+    assert store(root) == [Path(first["release"]["path"]).name]
+    assert not run()["changed"]
+
+
+def test_a_source_distribution_is_not_built(run, tmp_path, root):
+    (tmp_path / "tool-9.tar.gz").write_bytes(b"")
+    result = run(mirror=str(tmp_path), requirements=["tool"])
+    assert result["failed"]
+    assert nothing_published(root)
