@@ -21,7 +21,7 @@ from armstage.audit.facts import FAMILY
 from armstage.audit.locks import applies
 from armstage.audit.pep508 import AARCH64, Requirement, normalize
 from armstage.audit.readers import toml
-from armstage.audit.readers.nodes import Items, Table
+from armstage.readers.nodes import Items, Table
 from armstage.errors import ArmstageError
 from armstage.project import target
 

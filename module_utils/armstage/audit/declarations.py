@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..readers.nodes import Items, Table
 from .facts import index_tag
 from .pep440 import Specifier
 from .pep508 import AARCH64, Marker, Requirement, normalize
 from .readers import python_code, requirements
-from .readers.nodes import Items, Table
 from .readers.requirements import Entry
 from .scripts import Call, ShellScript
 from .source import Source

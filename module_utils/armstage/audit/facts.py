@@ -15,10 +15,10 @@ from .. import torch_index
 from ..compatibility import PACKAGES, Compatibility, newest_first
 from ..errors import ArmstageError
 from ..files import read_text
+from ..readers import yaml
+from ..readers.nodes import ReadError
 from ..versions import release
 from .pep440 import Specifier, Version
-from .readers import yaml
-from .readers.nodes import ReadError
 
 FAMILY = PACKAGES
 """The packages whose aarch64 builds the data describes."""

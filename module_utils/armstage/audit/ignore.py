@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ..readers.nodes import Comment
 from .model import WARNING, Found, Project, Rule
-from .readers.nodes import Comment
 from .source import Source
 
 _DIRECTIVE = re.compile(r"#+\s*armstage:\s*(?P<word>\w+)\s*(?:\[(?P<rules>[^\]]*)\])?\s*(?::|-+)?\s*(?P<reason>.*)")

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..readers.nodes import Items, Table
 from .facts import CPU, index_tag
 from .pep440 import Specifier
 from .pep508 import AARCH64, Environment, Marker, normalize
-from .readers.nodes import Items, Table
 from .source import Source
 
 _LOCAL = ("virtual", "editable", "directory")

@@ -10,11 +10,12 @@ from typing import Any, Callable
 
 from ..errors import ArmstageError
 from ..files import read_text
+from ..readers import yaml
+from ..readers.nodes import Comment, ReadError
 from . import declarations, ignore, locks, scripts
 from .facts import Facts
 from .model import Found, Project, Rule
-from .readers import ini, python_code, requirements, shell, toml, yaml
-from .readers.nodes import Comment, ReadError
+from .readers import ini, python_code, requirements, shell, toml
 from .rules import CATALOGUE
 from .source import Source
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from ..readers.nodes import ReadError
 from .readers import shell
-from .readers.nodes import ReadError
 from .readers.shell_tree import (
     Assignment,
     Literal,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .readers.nodes import Comment
+from ..readers.nodes import Comment
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,8 @@ from typing import Any
 
 from ..errors import ArmstageError
 from ..files import read_text
-from .yaml_subset import documents
+from ..readers import yaml
+from ..readers.nodes import ReadError
 
 COMMAND_KEYS = ("command", "cmd", "args", "entrypoint", "execstart", "run", "script")
 """Keys whose value is a command line: compose files, Kubernetes, CI, systemd units."""
@@ -201,7 +202,10 @@ def _is_word(value: Any) -> bool:
 
 
 def _yaml(text: str) -> Any:
-    return documents(text)
+    try:
+        return yaml.read(text)[0]
+    except ReadError as error:
+        raise ArmstageError(f"it is not YAML that is read here: {error}") from error
 
 
 def _json(text: str) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.armstage.audit import scripts
 from ansible.module_utils.armstage.audit.readers import shell
-from ansible.module_utils.armstage.audit.readers.nodes import ReadError
+from ansible.module_utils.armstage.readers.nodes import ReadError
 from ansible.module_utils.armstage.audit.readers.shell_tree import (
     Arithmetic,
     Literal,

@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 from ansible.module_utils.armstage.audit.readers import toml
-from ansible.module_utils.armstage.audit.readers.nodes import Items, ReadError, Table, leaves
+from ansible.module_utils.armstage.readers.nodes import Items, ReadError, Table, leaves
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

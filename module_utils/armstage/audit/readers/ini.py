@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .nodes import Comment, Items, Table
+from ...readers.nodes import Comment, Items, Table
 
 _SECTION = re.compile(r"\[([^\]]+)\]\s*$")
 _OPTION = re.compile(r"([^=:\s\[][^=:]*?)\s*[=:]\s*(.*)")

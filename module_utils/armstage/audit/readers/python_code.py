@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .nodes import Comment, ReadError
+from ...readers.nodes import Comment, ReadError
 
 _SCRIPT_BLOCK = re.compile(r"^# /// script[ \t]*\n((?:#[^\n]*\n)+?)# ///[ \t]*$", re.MULTILINE)
 _MISSING = ("ImportError", "ModuleNotFoundError", "AttributeError", "Exception")

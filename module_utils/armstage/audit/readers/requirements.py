@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ...readers.nodes import Comment
 from ..pep508 import Requirement
-from .nodes import Comment
 
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*")
 _OPTION = re.compile(r"(--?[A-Za-z][A-Za-z-]*)(?:[=\s]\s*|(?<=-[a-z])(?=\S))?(.*)")

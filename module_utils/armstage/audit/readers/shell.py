@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from .nodes import Comment, ReadError
+from ...readers.nodes import Comment, ReadError
 from .shell_tree import Assignment, Command, Compound, Literal, Pipeline, Redirect, Script, Simple, Word
 from .shell_words import BREAKS, Words
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Union
 
-from .nodes import Comment
+from ...readers.nodes import Comment
 
 
 @dataclass(frozen=True)

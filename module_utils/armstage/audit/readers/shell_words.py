@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Callable
 
-from .nodes import Comment, ReadError
+from ...readers.nodes import Comment, ReadError
 from .shell_tree import Arithmetic, Literal, Parameter, Part, Pipeline, Redirect, Script, Substitution, Word
 
 BREAKS = " \t\n;&|<>()"

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...readers.nodes import leaves
 from ..model import WARNING, Found, Project, Rule
-from ..readers.nodes import leaves
 from ..scripts import ShellScript
 from ..source import Source
 

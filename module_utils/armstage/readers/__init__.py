@@ -1,0 +1,1 @@
+"""Configuration files as values that remember the line they were read from."""
