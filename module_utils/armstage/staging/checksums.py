@@ -1,12 +1,27 @@
-"""Checksum files: what `sha256sum`, `shasum -a 256` and BSD's `sha256` write, or one bare digest."""
+"""Checksum files: what `sha256sum`, `shasum -a 256`, BSD's `sha256` and openssl write, or one bare digest."""
 
 from __future__ import annotations
 
 import re
 
-GNU = re.compile(r"^\\?(?P<digest>[0-9a-fA-F]{64})(?: [ *]|\t)(?P<name>.+)$")
-BSD = re.compile(r"^SHA256 ?\((?P<name>.+)\) ?= ?(?P<digest>[0-9a-fA-F]{64})$")
-BARE = re.compile(r"^(?P<digest>[0-9a-fA-F]{64})$")
+DIGEST = r"(?:sha256:)?(?P<digest>[0-9a-fA-F]{64})"
+NAMED = (
+    re.compile(rf"\\?{DIGEST}(?: [ *]?|\t)(?P<name>[^ *].*)"),
+    re.compile(rf"SHA(?:2-)?256 ?\((?P<name>.+)\) ?= ?{DIGEST}"),
+    re.compile(rf"(?P<name>\S+?):?\s+{DIGEST}"),
+)
+"""GNU; BSD and openssl; a name with its digest behind it."""
+
+BARE = re.compile(DIGEST)
+
+MARKS = (("utf-8-sig", b"\xef\xbb\xbf"), ("utf-16", b"\xff\xfe"), ("utf-16", b"\xfe\xff"))
+"""How a text written on Windows may begin."""
+
+
+def as_text(content: bytes) -> str:
+    """The text of a checksum file, whatever wrote it."""
+    encoding = next((name for name, mark in MARKS if content.startswith(mark)), "utf-8")
+    return content.decode(encoding, "replace")
 
 
 def find_checksum(text: str, name: str) -> str | None:
@@ -17,11 +32,15 @@ def find_checksum(text: str, name: str) -> str | None:
     different digests for one name count as none: nothing says which.
     """
     lines = [line.strip() for line in text.splitlines()]
-    named = [found for line in lines if (found := GNU.match(line) or BSD.match(line))]
+    named = [found for line in lines if (found := _match(line))]
     digests = {found["digest"].lower() for found in named if name in (found["name"], _base_name(found["name"]))}
     if not named:
-        digests = {found["digest"].lower() for line in lines if (found := BARE.match(line))}
+        digests = {found["digest"].lower() for line in lines if (found := BARE.fullmatch(line))}
     return digests.pop() if len(digests) == 1 else None
+
+
+def _match(line: str) -> re.Match[str] | None:
+    return next((found for pattern in NAMED if (found := pattern.fullmatch(line))), None)
 
 
 def _base_name(path: str) -> str:

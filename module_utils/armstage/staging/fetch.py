@@ -6,13 +6,12 @@ import contextlib
 import hashlib
 import os
 import re
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
 from ..errors import ArmstageError
-from .checksums import find_checksum
+from .checksums import as_text, find_checksum
 from .index import is_pypi, resolve
 from .space import full, human, require_space
 from .transport import (
@@ -22,15 +21,13 @@ from .transport import (
     is_local,
     is_trusted,
     open_url,
+    patiently,
     without_credentials,
 )
 
 CHUNK = 1024 * 1024
-RETRIES = 3
 RANGE_NOT_SATISFIABLE = 416
 FLAGS = re.IGNORECASE | re.DOTALL
-BACKOFF = 1.0
-"""Seconds before the first retry; doubled each time."""
 
 MAX_CHECKSUMS = 4 * 1024 * 1024
 """Bytes read of a checksum file."""
@@ -114,12 +111,20 @@ def _published_digest(url: str, sha256_url: str, limits: Limits) -> str:
             f"No digest is known for `{without_credentials(url)}`",
             hint="Give its sha256, or as sha256_url the checksum file of the same release",
         )
-    _require_trusted(sha256_url)
-    with open_url(sha256_url, limits) as answer:
-        _require_trusted(answer.url)
-        content = answer.read_all(MAX_CHECKSUMS)
+    _require_trusted(sha256_url, is_trusted(sha256_url))
+
+    def read() -> bytes:
+        with open_url(sha256_url, limits) as answer:
+            _require_trusted(next((step for step in answer.way if not is_trusted(step)), answer.url), answer.trusted)
+            return answer.read_all(MAX_CHECKSUMS)
+
+    try:
+        content = patiently(read)
+    except TransportError as error:
+        reason = f"its checksum file `{without_credentials(sha256_url)}`: {error.reason}"
+        raise TransportError(reason, error.transient, error.status, error.hint) from error
     name = file_name(url) if not is_local(url) else os.path.basename(url)
-    digest = find_checksum(content.decode("utf-8", "replace"), name)
+    digest = find_checksum(as_text(content), name)
     if digest is None:
         raise Refused(
             f"Expected one sha256 of `{name}` in `{without_credentials(sha256_url)}`, but found {_kind(content)}",
@@ -128,8 +133,8 @@ def _published_digest(url: str, sha256_url: str, limits: Limits) -> str:
     return digest
 
 
-def _require_trusted(url: str) -> None:
-    if not is_trusted(url):
+def _require_trusted(url: str, trusted: bool) -> None:
+    if not trusted:
         raise ArmstageError(
             f"Expected a checksum file over TLS, but found `{without_credentials(url)}`",
             hint="Use its https address, or give the sha256 itself",
@@ -142,6 +147,7 @@ class _Part:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.content_type = ""
+        self.encoding = ""
         self._digest = hashlib.sha256()
         self.size = 0
         self._file = open(path, "a+b")  # noqa: SIM115 - closed on exit
@@ -199,29 +205,30 @@ def _download(url: str, asked: str, cache: Path, sha256: str, limits: Limits, pr
             raise full(error, cache, f"while `{without_credentials(asked)}` was downloaded") or error from error
         if part.sha256 != sha256:
             part.discard()
-            raise _mismatch(asked, sha256, part.sha256, f"{_kind(part.head(), part.content_type)}, {human(part.size)}")
+            packed = f" packed for the way (Content-Encoding: {part.encoding})" if part.encoding else ""
+            kind = f"{_kind(part.head(), part.content_type)}{packed}, {human(part.size)}"
+            raise _mismatch(asked, sha256, part.sha256, kind)
         os.replace(part.path, cache / sha256)
     return cache / sha256
 
 
 def _receive_with_retries(url: str, part: _Part, limits: Limits, progress: Progress | None) -> None:
-    for attempt in range(RETRIES + 1):
-        if attempt:
-            time.sleep(BACKOFF * 2 ** (attempt - 1))
+    def receive() -> None:
         try:
-            return _receive(url, part, limits, progress)
+            _receive(url, part, limits, progress)
         except TransportError as error:
-            if error.status == RANGE_NOT_SATISFIABLE and part.size:
-                part.restart()
-            elif not error.transient or attempt == RETRIES:
+            if error.status != RANGE_NOT_SATISFIABLE or not part.size:
                 raise
-    raise AssertionError("the last attempt returns or raises")
+            part.restart()
+            _receive(url, part, limits, progress)
+
+    patiently(receive)
 
 
 def _receive(url: str, part: _Part, limits: Limits, progress: Progress | None) -> None:
     """Append what is missing to ``part``; a server that ignores the range starts it over."""
     with open_url(url, limits, offset=part.size) as response:
-        part.content_type = response.content_type
+        part.content_type, part.encoding = response.content_type, response.encoding
         if response.start != part.size:
             if response.start:
                 raise TransportError(f"sent the file from byte {response.start} on, not from {part.size}")

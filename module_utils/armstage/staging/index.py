@@ -17,12 +17,13 @@ from urllib.parse import urldefrag, urljoin, urlsplit, urlunsplit
 from ..errors import ArmstageError
 from .transport import (
     Limits,
+    Response,
     TransportError,
     file_name,
     is_local,
-    is_trusted,
     local_path,
     open_url,
+    patiently,
     without_credentials,
 )
 
@@ -53,14 +54,18 @@ def resolve(url: str, index_url: str = "", limits: Limits = Limits()) -> tuple[s
     page = f"{base}/{re.sub(r'[-_.]+', '-', project).lower()}/"
     if is_local(page):
         page = str(local_path(page) / "index.html")
-    with open_url(page, limits, accept=ACCEPT) as answer:
-        text = answer.read_all(MAX_PAGE).decode("utf-8", "replace")
-        page = _with_credentials_of(page, answer.url)
+    answer, text = patiently(lambda: _read(page, limits), longest=limits.connect)
+    page = _with_credentials_of(page, answer.url)
     files = list_files(text, answer.content_type, page)
     if name not in files:
         raise TransportError(f"`{without_credentials(base)}` lists no file `{name}` for `{project}`", status=404)
     location, digest = files[name]
-    return _with_credentials_of(page, location), digest if is_trusted(page) else None
+    return _with_credentials_of(page, location), digest if answer.trusted else None
+
+
+def _read(page: str, limits: Limits) -> tuple[Response, str]:
+    with open_url(page, limits, accept=ACCEPT) as answer:
+        return answer, answer.read_all(MAX_PAGE).decode("utf-8", "replace")
 
 
 def parse(url: str) -> tuple[str, str, str]:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from ..errors import ArmstageError
 from .index import SCHEME, is_pypi, resolve
-from .transport import Limits, TransportError, is_local, local_path, open_url
+from .transport import Limits, TransportError, is_local, local_path, open_url, patiently
 
 HEAD_REFUSED = frozenset({400, 403, 405, 501})
 """Answers of servers that know GET only, or sign their addresses for GET only."""
@@ -79,11 +79,30 @@ class _Group:
 
 def ask(url: str, limits: Limits, index_url: str) -> tuple[str, bool]:
     """Why the URL can't be fetched from (an empty string: it can), and whether its host answered."""
-    if is_local(url) and local_path(url).is_dir():
-        return "", True  # a page of a wheel index kept as a folder
     try:
-        if is_pypi(url):
-            url = resolve(url, index_url, limits)[0]
+        reach(url, limits, index_url)
+    except TransportError as error:
+        return error.reason, (bool(error.status) and not error.transient) or is_local(url)
+    except ArmstageError as error:
+        return error.message, True  # nothing was waited for
+    return "", True
+
+
+def reach(url: str, limits: Limits, index_url: str) -> None:
+    """Raise TransportError unless the URL can be fetched from.
+
+    A host in trouble, by its own words, is asked again for as long as it may take to connect.
+    """
+    if is_local(url) and local_path(url).is_dir():
+        return  # a page of a wheel index kept as a folder
+    if is_pypi(url):
+        url = resolve(url, index_url, limits)[0]
+    patiently(lambda: _touch(url, limits), longest=limits.connect)
+
+
+def _touch(url: str, limits: Limits) -> None:
+    """Ask for a file without its content. Silence is not waited for twice."""
+    try:
         try:
             open_url(url, limits, method="HEAD").__exit__()
         except TransportError as error:
@@ -91,7 +110,5 @@ def ask(url: str, limits: Limits, index_url: str) -> tuple[str, bool]:
                 raise
             open_url(url, limits, until=0).__exit__()
     except TransportError as error:
-        return error.reason, bool(error.status) or is_local(url)
-    except ArmstageError as error:
-        return error.message, True  # nothing was waited for
-    return "", True
+        error.transient = error.transient and bool(error.status)
+        raise

@@ -10,7 +10,7 @@ from typing import Callable
 from ..errors import ArmstageError
 from .desired import Desired, Source
 from .fetch import Progress, fetch, locate
-from .probe import ask
+from .probe import reach
 from .publish import Store
 from .record import Release
 from .transport import Limits, TransportError
@@ -54,9 +54,7 @@ def choose(desired: Desired, known: Iterable[Release]) -> Choice:
             return source.sha256, None
         limits = _limits(desired)
         where, digest = locate(source.url, source.sha256, source.sha256_url, desired.index_url, limits)
-        reason, _host_is_up = ask(where, limits, desired.index_url)
-        if reason:
-            raise TransportError(reason)
+        reach(where, limits, desired.index_url)
         return digest, None
 
     return _first(desired, known, look)

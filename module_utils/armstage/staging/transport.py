@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import email.utils
 import errno
 import functools
 import http.client
@@ -10,14 +11,17 @@ import os
 import re
 import socket
 import ssl
+import time
 import urllib.error
 import urllib.request
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
-from urllib.parse import unquote, urlsplit, urlunsplit
+from typing import BinaryIO, Callable, TypeVar
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from ..errors import ArmstageError
+from .access import credentials, proxies, proxy_of
 
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 """Files or folders of certificates to trust; the first two replace the system's own."""
@@ -28,16 +32,60 @@ SYSTEM_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-b
 TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 TRANSIENT_ERRNO = frozenset({errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE, errno.ETIMEDOUT})
 
+RETRIES = 3
+BACKOFF = 1.0
+"""Seconds before the first retry; doubled each time."""
+
+LONGEST_WAIT = 60.0
+"""Seconds that a server may ask to be left alone (Retry-After) and still be waited for."""
+
+STATUS_HINTS = {
+    401: "Give its credentials in the address (https://USER:PASSWORD@HOST/) or in ~/.netrc of the user who stages",
+    407: "Give the proxy's credentials in its variable: https_proxy=http://USER:PASSWORD@HOST:PORT",
+    429: "Wait, stage from another address, or put a mirror's copy in front",
+}
+
+READY = "%/:=&?~#+!$,;'@()*[]"
+"""Characters of an address that are sent as they are; a space or an accent is escaped."""
+
+Given = TypeVar("Given")
+
+
+GZIP_MAGIC = b"\x1f\x8b"
+
 
 class TransportError(Exception):
-    """Why a request failed. ``status`` is HTTP's, or 0; ``transient`` means that trying again may help."""
+    """Why a request failed. ``status`` is HTTP's, or 0; ``transient`` means that trying again may help,
+    after ``wait`` seconds where the server says so."""
 
-    def __init__(self, reason: str, transient: bool = False, status: int = 0, hint: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
+    def __init__(
+        self, reason: str, transient: bool = False, status: int = 0, hint: str = "", wait: float = 0.0
+    ) -> None:
+        self.reason = "".join(letter if letter.isprintable() else "?" for letter in " ".join(reason.split()))
+        super().__init__(self.reason)
         self.transient = transient
         self.status = status
         self.hint = hint
+        self.wait = wait
+
+
+def patiently(ask: Callable[[], Given], longest: float = LONGEST_WAIT) -> Given:
+    """What ``ask`` gives, asked again after a transient failure, but for a wait longer than ``longest`` seconds in all.
+
+    Raises the last TransportError.
+    """
+    waited = 0.0
+    for attempt in range(RETRIES):
+        pause = BACKOFF * 2**attempt
+        try:
+            return ask()
+        except TransportError as error:
+            pause = max(pause, error.wait)
+            if not error.transient or waited + pause > longest:
+                raise
+            time.sleep(pause)
+            waited += pause
+    return ask()
 
 
 @dataclass(frozen=True)
@@ -51,7 +99,8 @@ class Limits:
 @dataclass
 class Response:
     """An open answer. ``length`` is what the server announced for this body, or None: the caller
-    counts; ``start`` is the first byte of a partial answer; ``total`` the whole file's size or None."""
+    counts; ``start`` is the first byte of a partial answer; ``total`` the whole file's size or None;
+    ``encoding`` what it is packed with though that was declined; ``way`` the addresses it was redirected to."""
 
     body: BinaryIO
     url: str
@@ -59,6 +108,13 @@ class Response:
     start: int
     total: int | None
     content_type: str
+    encoding: str = ""
+    way: tuple[str, ...] = ()
+
+    @property
+    def trusted(self) -> bool:
+        """Whether nobody on the way could change it, redirects included."""
+        return all(is_trusted(url) for url in (self.url, *self.way))
 
     def read(self, size: int) -> bytes:
         try:
@@ -67,10 +123,17 @@ class Response:
             raise _explain(error, self.url) from error
 
     def read_all(self, limit: int) -> bytes:
-        """The whole body, of which no more than ``limit`` bytes are kept."""
+        """The whole body, of which no more than ``limit`` bytes are kept; unpacked where it was packed for the way."""
         content = bytearray()
         while len(content) < limit and (chunk := self.read(limit - len(content))):
             content += chunk
+        if self.encoding in ("gzip", "x-gzip") and content.startswith(GZIP_MAGIC):
+            try:
+                return zlib.decompressobj(wbits=31).decompress(bytes(content), limit)
+            except zlib.error as error:
+                raise TransportError(
+                    f"sent what can't be unpacked (Content-Encoding: {self.encoding}): {error}"
+                ) from error
         return bytes(content)
 
     def __enter__(self) -> Response:
@@ -126,24 +189,33 @@ def open_url(
         raise TransportError(f"not a usable URL: {error}") from error
     if parts.scheme not in ("http", "https"):
         raise TransportError(f"expected http, https or file, but found `{parts.scheme}`")
-    request = urllib.request.Request(without_credentials(url), method=method)
+    proxy = proxy_of(url)
+    if proxy is not None and proxy.scheme not in ("http", "https"):
+        raise TransportError(
+            f"{proxy} is not an HTTP proxy, and others are not supported",
+            hint=f"Set {proxy.variable} to an http:// proxy, or name `{parts.hostname}` in no_proxy",
+        )
+    request = urllib.request.Request(quote(without_credentials(url), safe=READY), method=method)
     request.add_header("User-Agent", "armstage")
     request.add_header("Accept", accept)
     request.add_header("Accept-Encoding", "identity")
-    if parts.username is not None:
-        secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+    known = (unquote(parts.username), unquote(parts.password or "")) if parts.username is not None else None
+    known = known or credentials(parts.hostname or "")
+    if known is not None:
+        secret = ":".join(known).encode()
         # Unredirected: it is meant for this host and not for where it may send us.
         request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(secret).decode())
     if offset or until is not None:
         request.add_header("Range", f"bytes={offset}-{'' if until is None else until}")
+    redirects = _Redirects()
     try:
-        answer = _opener(limits).open(request, timeout=limits.connect)
+        answer = _opener(limits, redirects).open(request, timeout=limits.connect)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise _explain(error, url) from error
-    return _response(answer, answer.url)
+    return _response(answer, answer.url, tuple(redirects.way))
 
 
-def _response(answer: http.client.HTTPResponse, url: str) -> Response:
+def _response(answer: http.client.HTTPResponse, url: str, way: tuple[str, ...]) -> Response:
     length = answer.headers.get("Content-Length", "")
     size = int(length) if length.isdigit() else None
     start, total = 0, size
@@ -153,7 +225,8 @@ def _response(answer: http.client.HTTPResponse, url: str) -> Response:
             raise TransportError("sent a part of the file without saying which (no Content-Range)")
         start, total = int(span[1]), None if span[2] == "*" else int(span[2])
     content_type = answer.headers.get_content_type() if "Content-Type" in answer.headers else ""
-    return Response(answer, url, size, start, total, content_type)
+    encoding = answer.headers.get("Content-Encoding", "").strip().lower()
+    return Response(answer, url, size, start, total, content_type, "" if encoding == "identity" else encoding, way)
 
 
 def _open_local(url: str, offset: int) -> Response:
@@ -167,8 +240,23 @@ def _open_local(url: str, offset: int) -> Response:
     return Response(file, url, size - min(offset, size), min(offset, size), size, "")
 
 
-def _opener(limits: Limits) -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(_HTTP(limits), _HTTPS(limits))
+def _opener(limits: Limits, redirects: _Redirects) -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(urllib.request.ProxyHandler(proxies()), redirects, _HTTP(limits), _HTTPS(limits))
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows to http and https only, status 308 also before Python 3.11, and remembers the way."""
+
+    def __init__(self) -> None:
+        self.way: list[str] = []
+
+    def redirect_request(self, req, fp, code, msg, headers, newurl):  # type: ignore[no-untyped-def]
+        if urlsplit(newurl).scheme not in ("http", "https"):
+            raise TransportError(f"redirects to `{without_credentials(newurl)}`, expected http or https")
+        self.way.append(newurl)
+        return super().redirect_request(req, fp, 307 if code == 308 else code, msg, headers, newurl)
+
+    http_error_308 = urllib.request.HTTPRedirectHandler.http_error_302
 
 
 class _Connection(http.client.HTTPConnection):
@@ -236,23 +324,50 @@ def _trust(context: ssl.SSLContext, variable: str, named: str) -> None:
 
 def _explain(error: BaseException, url: str) -> TransportError:
     """A failure of any layer as one plain reason; table-like, first match wins."""
-    host = urlsplit(url).hostname or url
+    host, proxy = urlsplit(url).hostname or url, proxy_of(url)
+    peer = str(proxy) if proxy else f"`{host}`"
     if isinstance(error, urllib.error.HTTPError):
         error.close()
-        return TransportError(f"HTTP {error.code} {error.reason}", error.code in TRANSIENT_STATUS, error.code)
-    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, BaseException):
+        return _explain_status(error)
+    if isinstance(error, urllib.error.URLError):
+        if not isinstance(error.reason, BaseException):
+            return TransportError(f"not a usable URL: {error.reason}")
         error = error.reason
+    if isinstance(error, http.client.InvalidURL):
+        return TransportError(f"not a usable URL: {error}" + (f" ({proxy})" if proxy else ""))
     if isinstance(error, socket.gaierror):
-        return TransportError(f"the name `{host}` does not resolve ({error.strerror})")
+        named = f"the name `{proxy.host}` of {proxy}" if proxy else f"the name `{host}`"
+        return TransportError(f"{named} does not resolve ({error.strerror})")
     if isinstance(error, ssl.SSLCertVerificationError):
         return TransportError(
             f"the certificate of `{host}` is not trusted ({error.verify_message})",
             hint="Behind an intercepting proxy, set SSL_CERT_FILE to the bundle that holds its certificate",
         )
     if isinstance(error, (socket.timeout, TimeoutError)):
-        return TransportError(f"`{host}` did not answer in time", transient=True)
+        return TransportError(f"{peer} did not answer in time", transient=True)
     if isinstance(error, (http.client.HTTPException, ssl.SSLError)):
-        return TransportError(f"the connection to `{host}` broke off ({error or type(error).__name__})", transient=True)
+        return TransportError(f"the connection to {peer} broke off ({error or type(error).__name__})", transient=True)
     if isinstance(error, OSError):
-        return TransportError(f"`{host}`: {error.strerror or error}", transient=error.errno in TRANSIENT_ERRNO)
+        refused = re.search(r"Tunnel connection failed: (\d+)", str(error))
+        hint = STATUS_HINTS.get(int(refused[1]), "") if refused else ""
+        return TransportError(f"{peer}: {error.strerror or error}", error.errno in TRANSIENT_ERRNO, hint=hint)
     return TransportError(f"not a usable URL: {error}")
+
+
+def _explain_status(error: urllib.error.HTTPError) -> TransportError:
+    circle = str(error.reason).startswith(urllib.request.HTTPRedirectHandler.inf_msg.split("\n")[0])
+    reason = f"HTTP {error.code} {'redirects in a circle' if circle else error.reason}"
+    wait = _retry_after(error.headers.get("Retry-After", "") if error.headers else "")
+    if wait > LONGEST_WAIT:
+        reason += f", and asks to be left alone for {wait:.0f} s"
+    return TransportError(reason, error.code in TRANSIENT_STATUS, error.code, STATUS_HINTS.get(error.code, ""), wait)
+
+
+def _retry_after(value: str) -> float:
+    """Seconds that a Retry-After header asks for, a number or a date (RFC 9110, 10.2.3); 0 without one."""
+    if value.strip().isdigit():
+        return float(value)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return 0.0

@@ -1,6 +1,7 @@
 """Downloads from servers that behave, and from servers that don't."""
 
 import errno
+import gzip
 import hashlib
 import os
 import shutil
@@ -9,13 +10,13 @@ import ssl
 import subprocess
 import threading
 import time
+import urllib.parse
 
 import pytest
 from ansible.module_utils.armstage.errors import ArmstageError
-from ansible.module_utils.armstage.staging import fetch as fetching
-from ansible.module_utils.armstage.staging import transport
+from ansible.module_utils.armstage.staging import access, transport
 from ansible.module_utils.armstage.staging.checksums import find_checksum
-from ansible.module_utils.armstage.staging.fetch import Refused, fetch
+from ansible.module_utils.armstage.staging.fetch import Fetched, Refused, fetch
 from ansible.module_utils.armstage.staging.space import full, human, require_space
 from ansible.module_utils.armstage.staging.transport import Limits, TransportError, file_name, without_credentials
 
@@ -27,7 +28,7 @@ QUICK = Limits(connect=2, read=0.5)
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(fetching, "BACKOFF", 0.0)
+    monkeypatch.setattr(transport, "BACKOFF", 0.0)
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_a_download_is_kept_under_its_digest(server, cache):
     seen = []
     url = server.put("/a.tar.gz", BODY)
     got = fetch(url, cache, SHA, progress=lambda done, total: seen.append((done, total)))
-    assert got == fetching.Fetched(cache / SHA, SHA, len(BODY))
+    assert got == Fetched(cache / SHA, SHA, len(BODY))
     assert got.path.read_bytes() == BODY
     assert held(cache) == [SHA]
     assert seen[-1] == (len(BODY), len(BODY))
@@ -124,6 +125,24 @@ def test_a_server_in_trouble_is_asked_again(server, cache, reply, status):
     assert len(server.asked()) == 3
 
 
+@pytest.mark.parametrize("asked", ["0", "1", "Wed, 21 Oct 2015 07:28:00 GMT", "soon", ""])
+def test_a_wait_that_a_server_asks_for_is_kept(server, cache, reply, asked):
+    headers = {"Retry-After": asked}
+    url = server.put("/a.tar.gz", reply(b"busy", 429, headers=headers), reply(BODY))
+    started = time.monotonic()
+    assert fetch(url, cache, SHA).size == len(BODY)
+    assert (time.monotonic() - started >= 1) == (asked == "1")
+
+
+@pytest.mark.parametrize("asked", ["3600", "Thu, 21 Oct 2100 07:28:00 GMT"])
+def test_a_wait_that_is_too_long_is_said(server, cache, reply, asked):
+    url = server.put("/a.tar.gz", reply(b"busy", 429, headers={"Retry-After": asked}))
+    with pytest.raises(TransportError, match=r"HTTP 429 .*, and asks to be left alone for \d+ s") as failed:
+        fetch(url, cache, SHA)
+    assert failed.value.hint
+    assert len(server.asked()) == 1
+
+
 def test_a_server_in_lasting_trouble_is_given_up(server, cache):
     with pytest.raises(TransportError, match="HTTP 503"):
         fetch(server.put("/a.tar.gz", b"busy", status=503), cache, SHA)
@@ -197,6 +216,40 @@ def test_a_redirect_is_followed(server, cache, reply):
     assert fetch(url, cache, SHA).path.read_bytes() == BODY
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_each_kind_of_redirect_is_followed(server, cache, reply, status):
+    url = server.put("/a.tar.gz", reply(b"", status, headers={"Location": "/real"}))
+    server.put("/real", BODY)
+    assert fetch(url, cache, SHA).size == len(BODY)
+
+
+@pytest.mark.parametrize(
+    ("location", "reason"),
+    [
+        ("/a.tar.gz", "HTTP 302 redirects in a circle"),
+        ("ftp://127.0.0.1/a", "redirects to `ftp://127.0.0.1/a`, expected http or https"),
+        ("file:///etc/passwd", "'file:///etc/passwd' is not allowed"),
+    ],
+)
+def test_a_redirect_that_leads_nowhere(server, cache, reply, location, reason):
+    url = server.put("/a.tar.gz", reply(b"", 302, headers={"Location": location}))
+    with pytest.raises(TransportError, match=reason) as failed:
+        fetch(url, cache, SHA)
+    assert "\n" not in failed.value.reason
+
+
+def test_a_download_that_was_packed_for_the_way_is_called_so(server, cache, reply):
+    url = server.put("/a.tar.gz", reply(gzip.compress(BODY), headers={"Content-Encoding": "gzip"}))
+    with pytest.raises(Refused, match=r"packed for the way \(Content-Encoding: gzip\)"):
+        fetch(url, cache, SHA)
+
+
+@pytest.mark.parametrize("name", ["a b.tar.gz", "d\u00e9p\u00f4t.tar.gz"])
+def test_an_address_with_a_space_or_an_accent(server, cache, name):
+    server.put(f"/{urllib.parse.quote(name)}", BODY)
+    assert fetch(f"{server.base}/{name}", cache, SHA).size == len(BODY)
+
+
 def unused_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -251,6 +304,56 @@ def test_credentials_are_sent_and_not_said(server, cache):
         fetch(url, cache, OTHER)
     assert "cret" not in refused.value.message
     assert without_credentials(url) in refused.value.message
+
+
+NETRC = "machine 127.0.0.1 login me password se@cret\ndefault login anybody password no\n"
+
+
+@pytest.mark.parametrize("where", ["NETRC", "HOME"])
+def test_credentials_of_netrc_are_sent_to_their_host_only(server, cache, tmp_path, monkeypatch, where):
+    (tmp_path / ".netrc").write_text(NETRC)
+    monkeypatch.delenv("NETRC", raising=False)
+    monkeypatch.setenv(where, str(tmp_path / ".netrc" if where == "NETRC" else tmp_path))
+    assert fetch(server.put("/a.tar.gz", BODY), cache, SHA).size == len(BODY)
+    assert server.requests[0][2]["Authorization"] == "Basic bWU6c2VAY3JldA=="
+    assert access.credentials("elsewhere.invalid") is None
+
+
+@pytest.mark.parametrize("content", [b"machine", b"\xff\xfe", b"machine 127.0.0.1 login\n"])
+def test_a_netrc_that_is_none_stops_nothing(server, cache, tmp_path, monkeypatch, content):
+    (tmp_path / "netrc").write_bytes(content)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    assert fetch(server.put("/a.tar.gz", BODY), cache, SHA).size == len(BODY)
+
+
+def test_what_to_do_without_credentials(server, cache):
+    with pytest.raises(TransportError) as failed:
+        fetch(server.put("/a.tar.gz", b"", status=401), cache, SHA)
+    assert "~/.netrc" in failed.value.hint
+
+
+PROXIES = {
+    "dead": (
+        "http_proxy",
+        "http://me:secret@127.0.0.1:{port}",
+        r"the proxy `http://127.0.0.1:\d+` \(http_proxy\): Conn",
+    ),
+    "dead, for everything": ("ALL_PROXY", "127.0.0.1:{port}", r"the proxy `127.0.0.1:\d+` \(ALL_PROXY\): Connection"),
+    "unknown": ("http_proxy", "http://proxy.invalid:1", "the name `proxy.invalid` of the proxy .* does not resolve"),
+    "of another kind": ("http_proxy", "socks5h://127.0.0.1:{port}", "`socks5h://.*` .http_proxy. is not an HTTP proxy"),
+    "nonsense": ("http_proxy", "127.0.0.1:abc", "not a usable URL: .*the proxy `127.0.0.1:abc`"),
+}
+
+
+@pytest.mark.parametrize("case", PROXIES)
+def test_a_proxy_that_does_not_serve_is_what_is_at_fault(cache, monkeypatch, case):
+    variable, address, reason = PROXIES[case]
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, address.format(port=unused_port()))
+    with pytest.raises(TransportError, match=reason) as failed:
+        fetch("http://mirror.invalid/a.tar.gz", cache, SHA, limits=QUICK)
+    assert "secret" not in failed.value.reason
 
 
 def test_the_proxy_of_the_environment_is_used(server, cache, monkeypatch):
@@ -334,6 +437,14 @@ CHECKSUMS = {
     "bare, upper case, CRLF": (f"{SHA.upper()}\r\n", SHA),
     "in a folder": (f"{SHA}  ./dist/{NAME}\n", SHA),
     "BSD": (f"SHA256 ({NAME}) = {SHA}\n", SHA),
+    "openssl 3": (f"SHA2-256({NAME})= {SHA}\n", SHA),
+    "one space": (f"{SHA} {NAME}\n", SHA),
+    "a tab": (f"{SHA}\t{NAME}\n", SHA),
+    "with the kind of digest": (f"sha256:{SHA}  {NAME}\n", SHA),
+    "bare, with the kind of digest": (f"sha256:{SHA}\n", SHA),
+    "the name first": (f"{NAME}: {SHA}\nother: {OTHER}\n", SHA),
+    "the name first, of another": (f"x{NAME}: {SHA}\n", None),
+    "SHA-512": (f"{'a' * 128}  {NAME}\n", None),
     "signed": (
         f"-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\n{SHA}  {NAME}\n-----BEGIN PGP SIGNATURE-----\nabc\n",
         SHA,
@@ -353,6 +464,39 @@ CHECKSUMS = {
 def test_the_forms_of_checksum_files(form):
     text, digest = CHECKSUMS[form]
     assert find_checksum(text, NAME) == digest
+
+
+@pytest.mark.parametrize("packed", ["utf-8", "utf-8-sig", "utf-16", "gzip"])
+def test_a_checksum_file_as_it_comes(server, cache, reply, packed):
+    """Written on Windows, or packed for the way though that was declined."""
+    text = f"{SHA} *a.tar.gz\r\n"
+    content = gzip.compress(text.encode()) if packed == "gzip" else text.encode(packed)
+    headers = {"Content-Encoding": "gzip"} if packed == "gzip" else {}
+    sums = server.put("/sums", reply(content, headers=headers))
+    assert fetch(server.put("/a.tar.gz", BODY), cache, sha256_url=sums).sha256 == SHA
+
+
+def test_a_checksum_file_that_is_not_there_is_what_is_missing(server, cache):
+    with pytest.raises(TransportError, match=r"its checksum file `.*/sums`: HTTP 404"):
+        fetch(server.put("/a.tar.gz", BODY), cache, sha256_url=f"{server.base}/sums")
+
+
+def test_a_checksum_file_of_a_server_in_trouble_is_asked_for_again(server, cache, reply):
+    sums = server.put("/sums", reply(b"busy", 503), reply(f"{SHA}  a.tar.gz\n".encode()))
+    assert fetch(server.put("/a.tar.gz", BODY), cache, sha256_url=sums).sha256 == SHA
+
+
+@pytest.mark.usefixtures("untrusting")
+def test_a_checksum_file_that_came_by_an_open_way_is_not_believed(server, cache, reply, monkeypatch):
+    """The way ends at an address that is trusted, but anybody may have chosen it."""
+    sums = server.put("/sums", f"{SHA}  a.tar.gz\n".encode())
+    step = server.put("http://mirror.invalid/sums", reply(b"", 302, headers={"Location": sums}))
+    assert step
+    start = server.put("/start", reply(b"", 302, headers={"Location": "http://mirror.invalid/sums"}))
+    for name, value in {"http_proxy": server.base, "no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ArmstageError, match=r"over TLS, but found `http://mirror\.invalid/sums`"):
+        fetch(server.put("/a.tar.gz", BODY), cache, sha256_url=start)
 
 
 def test_a_checksum_file_of_the_release(server, cache):

@@ -6,6 +6,7 @@ import time
 
 import pytest
 from ansible.module_utils.armstage.staging import probe as probing
+from ansible.module_utils.armstage.staging import transport
 from ansible.module_utils.armstage.staging.probe import probe
 
 JSON = "application/vnd.pypi.simple.v1+json"
@@ -41,6 +42,22 @@ def test_a_server_that_refuses_head_is_asked_for_one_byte(server, reply, status)
     url = server.put("/a.tar.gz", reply(b"x" * 1000, head_status=status))
     assert probe([url])[url]["reachable"]
     assert [headers.get("Range") for verb, _path, headers in server.requests if verb == "GET"] == ["bytes=0-0"]
+
+
+def test_a_server_in_trouble_is_asked_again_and_a_silent_one_is_not(server, reply, monkeypatch):
+    monkeypatch.setattr(transport, "BACKOFF", 0.0)
+    server.put("/a", reply(b"", 503), reply(b"x"))
+    assert not probe([f"{server.base}/a"])[f"{server.base}/a"]["reachable"]
+    assert len(server.asked("HEAD")) == transport.RETRIES + 1
+    assert not server.asked("GET")
+
+
+def test_one_host_in_lasting_trouble_is_not_waited_for_again(server, reply, monkeypatch):
+    monkeypatch.setattr(transport, "BACKOFF", 0.0)
+    urls = [server.put(f"/{number}", reply(b"", 503)) for number in range(5)]
+    answers = probe(urls)
+    assert {answers[url]["reason"] for url in urls} == {"HTTP 503 Service Unavailable"}
+    assert set(server.asked("HEAD")) == {"/0"}
 
 
 def test_a_file_of_the_index(server):
