@@ -150,10 +150,17 @@ class Lock:
     def _take(self, prepared: Path) -> None:
         deadline = time.monotonic() + self.wait
         pause, told = POLL[0], ""
+        last_sign: tuple[_Seen | None, float] = (None, time.monotonic())
         while not self._try(prepared):
             os.utime(prepared / self.token)
-            holder = _look(self.path)
-            if holder is not None and _is_stale(holder, now=os.stat(prepared / self.token).st_mtime):
+            holder, now = _look(self.path), os.stat(prepared / self.token).st_mtime
+            if holder != last_sign[0]:
+                last_sign = (holder, time.monotonic())
+            # Whatever its time stamps say, as after a clock was set back: no sign for so long is no sign.
+            silent = time.monotonic() - last_sign[1] > STALE_AFTER
+            if holder is None:
+                _remove_nfs_leftovers(self.path, now)
+            elif silent or _is_stale(holder, now):
                 with contextlib.suppress(FileNotFoundError):
                     (self.path / holder.token).unlink()
                 continue
@@ -233,6 +240,15 @@ def _is_stale(seen: _Seen, now: float) -> bool:
     ``now`` is the filesystem's own clock: hosts need not agree on the time.
     """
     return (seen.owner is not None and seen.owner.is_gone()) or now - seen.touched > STALE_AFTER
+
+
+def _remove_nfs_leftovers(folder: Path, now: float) -> None:
+    """Remove what an NFS client keeps of a file that was deleted while open, where the client is long gone:
+    nobody else would, and a folder that holds one is never empty."""
+    for leftover in folder.glob(".nfs*"):
+        with contextlib.suppress(OSError):
+            if now - leftover.stat().st_mtime > STALE_AFTER:
+                leftover.unlink()
 
 
 def _discard(folder: Path) -> None:

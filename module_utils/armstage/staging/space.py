@@ -23,7 +23,8 @@ def require_space(folder: Path, size: int, purpose: str) -> None:
     free = status.f_bavail * status.f_frsize
     if size + MARGIN > free:
         raise ArmstageError(
-            f"Not enough space in `{folder}` {purpose}: {human(size)} needed, {human(free)} free",
+            f"Not enough space in `{folder}` {purpose}: {human(size)} needed and {human(MARGIN)} to spare,"
+            f" {human(free)} free",
             hint=f"Make room there (df -h {folder}), or choose another root",
         )
 
@@ -35,7 +36,7 @@ def full(error: OSError, folder: Path, purpose: str) -> ArmstageError | None:
     limit = "disk quota" if error.errno == errno.EDQUOT else "disk"
     return ArmstageError(
         f"The {limit} was full in `{folder}` {purpose}",
-        hint=f"Make room there (df -h {folder}; quota -s), then run again: nothing half-done was published",
+        hint=f"Make room there (df -h, df -i, quota -s), then run again: nothing half-done was published",
     )
 
 

@@ -116,6 +116,31 @@ def test_an_owner_file_cut_short_by_a_power_cut(path, text, age, stale):
             pass
 
 
+def test_a_dead_owner_with_a_time_stamp_in_the_future_is_replaced_in_the_end(path, monkeypatch):
+    """A clock that was set back: by its time stamps that owner would live for another year."""
+    plant(path, age=-365 * 86400)
+    with pytest.raises(ArmstageError), Lock(path, wait=0.3):
+        pass
+    monkeypatch.setattr(locks, "STALE_AFTER", 0.5)
+    with Lock(path, wait=5):
+        pass
+
+
+@pytest.mark.parametrize(("age", "stale"), [(5, False), (500, True)])
+def test_what_a_dead_nfs_client_left_in_the_lock_holds_nobody_up(path, age, stale):
+    path.mkdir(parents=True, exist_ok=True)
+    leftover = path / ".nfs000000000a3c000200000001"
+    leftover.touch()
+    os.utime(leftover, (time.time() - age,) * 2)
+    if stale:
+        with Lock(path, wait=1):
+            pass
+        assert list(path.parent.iterdir()) == []
+    else:
+        with pytest.raises(ArmstageError), Lock(path, wait=0.3):
+            pass
+
+
 GONE = 2**22 + 1
 """Above the kernel's largest process number."""
 
