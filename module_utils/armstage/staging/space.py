@@ -36,7 +36,7 @@ def full(error: OSError, folder: Path, purpose: str) -> ArmstageError | None:
     limit = "disk quota" if error.errno == errno.EDQUOT else "disk"
     return ArmstageError(
         f"The {limit} was full in `{folder}` {purpose}",
-        hint=f"Make room there (df -h, df -i, quota -s), then run again: nothing half-done was published",
+        hint="Make room there (df -h, df -i, quota -s), then run again: nothing half-done was published",
     )
 
 
