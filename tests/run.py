@@ -7,13 +7,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 ROOT = Path(__file__).resolve().parent.parent
 NODE_CODE = ["library", "module_utils"]
@@ -24,9 +28,12 @@ PYTEST = [sys.executable, "-m", "pytest", "-q"]
 PREFLIGHT = "tests/arm64/test_preflight.py"
 OWN_STAGER = "own_stager"
 
-# Run when named. Two emulating cores have no time for the first besides the rest; a Python with threads that stages
-# under qemu's user emulation was once seen to hang; Slurm's unprivileged user needs a Python outside root's home.
-BY_NAME = ("arm64-preflight", "arm64-stager", "slurm")
+# One after the other, by how fast they fail; then the emulated suites in two lanes, for each keeps about one core busy.
+FIRST = ("lint", "unit", "browser", "faults")
+LANES = (("arm64", "molecule"), ("slurm", "arm64-preflight"))
+# Run when named: a Python with threads that stages under qemu's user emulation was once seen to hang.
+BY_NAME = ("arm64-stager",)
+ADDING = Lock()
 
 
 @dataclass(frozen=True)
@@ -46,9 +53,10 @@ class Totals:
     skipped: int = 0
 
     def add(self, other: Totals) -> None:
-        self.passed += other.passed
-        self.failed += other.failed
-        self.skipped += other.skipped
+        with ADDING:
+            self.passed += other.passed
+            self.failed += other.failed
+            self.skipped += other.skipped
 
     def __str__(self) -> str:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
@@ -79,18 +87,39 @@ def steps() -> list[Step]:
     ]
 
 
-def run(step: Step) -> Totals:
-    print(f"== {step.suite}: {step.name}", flush=True)
+def run(step: Step, live: bool = True) -> Totals:
+    """Its output is shown as it comes, or else in one piece when it has ended: beside it runs another."""
+    say(f"== {step.suite}: {step.name}")
     started = time.monotonic()
     process = subprocess.Popen(step.argv, cwd=step.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
-    tail = ""
+    lines = []
     for line in process.stdout:
-        print(line, end="", flush=True)
-        tail = line if line.strip() else tail
+        lines.append(line)
+        if live:
+            say(line, end="")
+    tail = next((line for line in reversed(lines) if line.strip()), "")
     counted = count(tail, process.wait())
-    print(f"== {step.suite}: {step.name}: {counted} in {time.monotonic() - started:.0f} s", flush=True)
+    ended = f"== {step.suite}: {step.name}: {counted} in {time.monotonic() - started:.0f} s"
+    say(ended if live else "".join([*lines, ended]))
     return counted
+
+
+def say(text: str, end: str = "\n") -> None:
+    print(text, end=end, flush=True)
+
+
+def run_suites(suites: Iterable[str], totals: Totals, live: bool = True) -> None:
+    """One suite after the other, until something has failed, in this lane or beside: what follows takes minutes.
+
+    The steps of the first suites take seconds: each is run, whatever became of the others.
+    """
+    for suite in suites:
+        if totals.failed:
+            return
+        for step in steps():
+            if step.suite == suite and (suite in FIRST or not totals.failed):
+                totals.add(run(step, live))
 
 
 def count(last_line: str, status: int) -> Totals:
@@ -118,15 +147,12 @@ def main() -> int:
         )
         return 3
     os.environ.setdefault("ANSIBLE_CONFIG", str(ROOT / "ansible.cfg"))
+    chosen = wanted or [name for name in suites if name not in BY_NAME]
     totals = Totals()
-    for suite in suites:
-        if suite not in (wanted or [name for name in suites if name not in BY_NAME]):
-            continue
-        for step in every:
-            if step.suite == suite:
-                totals.add(run(step))
-        if totals.failed:
-            break  # what follows takes minutes and stands on what has just failed
+    run_suites([name for name in suites if name in chosen and name not in itertools.chain(*LANES)], totals)
+    lanes = [lane for lane in ([name for name in lane if name in chosen] for lane in LANES) if lane]
+    with ThreadPoolExecutor(max(len(lanes), 1)) as pool:
+        list(pool.map(lambda lane: run_suites(lane, totals, live=len(lanes) == 1), lanes))
     print(totals)
     return 1 if totals.failed else 0
 

@@ -12,6 +12,7 @@ from armstage.elf import reader
 from armstage.errors import ArmstageError
 from armstage.run import run
 
+from .alone import alone
 from .command import output_of
 from .host import Host, cache_folder
 
@@ -72,12 +73,13 @@ def register(host: Host) -> bool:
             "Expected the kernel to run arm64 programs with flags C and F, but it does not",
             hint=f"As root: {mount}; printf '%s' '{registration(emulator)}' > {BINFMT}/register",
         )
-    if not (BINFMT / "register").exists():
-        output_of(["mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT)], timeout=30)
-    if (BINFMT / ENTRY).exists():
-        (BINFMT / ENTRY).write_text("-1")
-    if not is_registered():
-        (BINFMT / "register").write_bytes(registration(emulator).encode())
+    with alone():
+        if not (BINFMT / "register").exists():
+            output_of(["mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT)], timeout=30)
+        if not is_registered():
+            if (BINFMT / ENTRY).exists():
+                (BINFMT / ENTRY).write_text("-1")
+            (BINFMT / "register").write_bytes(registration(emulator).encode())
     return True
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from armstage.errors import ArmstageError
 
 from . import apt, emulation, podman, rootfs
+from .alone import alone
 from .command import output_of, say
 from .host import Host, cache_folder
 
@@ -84,7 +85,9 @@ def build(host: Host, mirror: str, target: Path) -> None:
         )
     say(f"Making the arm64 node image from {mirror} ({SUITE}); about half a minute, once")
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".image-", dir=target.parent) as folder:
+    with alone(), tempfile.TemporaryDirectory(prefix=".image-", dir=target.parent) as folder:
+        if target.exists():
+            return  # another process has just made it
         partial = Path(folder) / "rootfs.tar"
         environment = {**os.environ, "LC_ALL": "C", **emulation.environment(host)}
         output_of(bootstrap_command(host, mirror, partial), timeout=900, env=environment)

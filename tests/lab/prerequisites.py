@@ -11,6 +11,7 @@ from pathlib import Path
 from armstage.errors import ArmstageError
 
 from . import apt, emulation
+from .alone import alone
 from .command import output_of, say
 from .host import Host
 
@@ -123,5 +124,6 @@ def install_packages(names: Sequence[str]) -> None:
     """apt-get install, as root; it waits for another apt's lock, and asks nothing."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
     command = ["apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=300"]
-    output_of([*command, "update"], timeout=600, env=environment)
-    output_of([*command, "install", "--no-install-recommends", *names], timeout=1800, env=environment)
+    with alone():  # apt waits for dpkg's lock, not for the one of its lists
+        output_of([*command, "update"], timeout=600, env=environment)
+        output_of([*command, "install", "--no-install-recommends", *names], timeout=1800, env=environment)
