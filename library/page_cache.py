@@ -231,7 +231,7 @@ evicted:
 from ansible.module_utils.armstage.errors import ArmstageError
 from ansible.module_utils.armstage.memory.drop import HELPER
 from ansible.module_utils.armstage.memory.meminfo import GIB
-from ansible.module_utils.armstage.memory.page_cache import Request, act, observe, plan, predict, result
+from ansible.module_utils.armstage.memory.page_cache import Request, above_zero, act, observe, plan, predict, result
 from ansible.module_utils.basic import AnsibleModule
 
 ARGUMENT_SPEC = {
@@ -253,7 +253,7 @@ def main() -> None:
     below, limit = options["only_below"], options["limit"]
     try:
         request = Request(
-            only_below=None if below is None else int(below * GIB),
+            only_below=None if below is None else int(above_zero("only_below", below, "GiB") * GIB),
             paths=tuple(options["paths"]),
             limit="" if limit == "auto" else limit,
             **{name: options[name] for name in ("mode", "busy", "root", "timeout", "helper")},

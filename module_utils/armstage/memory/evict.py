@@ -138,6 +138,7 @@ def _walk(paths: Sequence[str], skipped: list[tuple[str, str]]) -> Iterator[str]
             ) from error
         if not os.path.isdir(path):
             yield path
+            continue
         for folder, _folders, names in os.walk(path, onerror=unreadable):
             yield from (os.path.join(folder, name) for name in sorted(names))
 

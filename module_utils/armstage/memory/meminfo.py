@@ -36,6 +36,9 @@ includes what Slab leaves out."""
 
 SYSCTLS = ("min_free_kbytes", "watermark_scale_factor", "watermark_boost_factor", "swappiness", "vfs_cache_pressure")
 
+UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+"""The kernel writes kB; what stands in for it in containers and virtual machines has been seen to differ."""
+
 UNIFIED_GPUS = ("GB10",)
 """GPUs without memory of their own for which `cudaMemGetInfo` was measured to report MemFree
 (2026-09-10, https://github.com/unslothai/unsloth/pull/10704)."""
@@ -43,7 +46,8 @@ UNIFIED_GPUS = ("GB10",)
 
 @dataclass(frozen=True)
 class Node:
-    """One NUMA node. A node with memory and no CPU is a GPU's memory on Grace systems.
+    """One NUMA node. A node with memory and no CPU is a GPU's memory on Grace systems; on x86_64 it is
+    that of a CXL card or of the CPU's package (``expansion``).
 
     ``cpus`` is the kernel's list (``0-71``), or None where it was not said.
     """
@@ -51,10 +55,11 @@ class Node:
     number: int
     cpus: str | None
     counters: Mapping[str, int]
+    expansion: bool = False
 
     @property
     def gpu(self) -> bool:
-        return self.cpus == ""
+        return self.cpus == "" and not self.expansion
 
     @property
     def file_pages(self) -> int:
@@ -63,13 +68,15 @@ class Node:
 
 @dataclass(frozen=True)
 class Memory:
-    """One reading. ``arc`` is None without ZFS; ``unified_gpu`` is the GPU's model or empty."""
+    """One reading. ``arc`` is None without ZFS; ``unified_gpu`` is the GPU's model or empty; ``zram`` is
+    what compressed swap takes."""
 
     counters: Mapping[str, int]
     nodes: tuple[Node, ...] = ()
     arc: int | None = None
     sysctls: Mapping[str, int] = field(default_factory=dict)
     unified_gpu: str = ""
+    zram: int = 0
 
     @property
     def total(self) -> int:
@@ -93,16 +100,15 @@ class Memory:
         """Bytes that the kernel counts as used and files under nothing: what drivers allocate.
 
         On a unified-memory GPU that is CUDA's memory. What a Grace GPU holds in a node of its
-        own is that GPU's business and left out; ZFS is named apart.
+        own is that GPU's business and left out; ZFS is named apart, and swap in zram is known.
         """
-        elsewhere = sum(in_no_counter(node.counters) for node in self.gpu_nodes) + (self.arc or 0)
+        elsewhere = sum(in_no_counter(node.counters) for node in self.gpu_nodes) + (self.arc or 0) + self.zram
         return max(0, in_no_counter(self.counters) - elsewhere)
 
     @property
     def hugepages(self) -> int:
         """Bytes set aside as huge pages, used or not; nothing else may use them."""
-        pool = self.counters.get("HugePages_Total", 0) * self.counters.get("Hugepagesize", 0)
-        return self.counters.get("Hugetlb", pool)
+        return huge_pages(self.counters)
 
     @property
     def held_back(self) -> int:
@@ -178,7 +184,7 @@ def in_no_counter(counters: Mapping[str, int]) -> int:
     https://github.com/AvengeMedia/dgop/issues/44) and is left out.
     """
     total = counters["MemTotal"]
-    known = 0
+    known = 0 if "Hugetlb" in counters else huge_pages(counters)
     for choices in KNOWN:
         names = next((names for names in choices if all(name in counters for name in names)), ())
         size = sum(counters[name] for name in names)
@@ -188,11 +194,17 @@ def in_no_counter(counters: Mapping[str, int]) -> int:
     return max(0, total - known)
 
 
+def huge_pages(counters: Mapping[str, int]) -> int:
+    """Bytes set aside as huge pages; before Linux 4.20 only those of the default size are known."""
+    pool = counters.get("HugePages_Total", 0) * counters.get("Hugepagesize", 0)
+    return counters.get("Hugetlb", pool)
+
+
 def parse_meminfo(text: str) -> dict[str, int]:
     """Counters of /proc/meminfo or of a node's meminfo: bytes, or pages for HugePages_*."""
     counters = {}
-    for match in re.finditer(r"^(?:Node\s+\d+\s+)?([\w()]+):\s+(\d+)( kB)?\s*$", text, re.MULTILINE):
-        counters[match[1]] = int(match[2]) * (1024 if match[3] else 1)
+    for match in re.finditer(r"^(?:Node\s+\d+\s+)?([\w()]+):\s+(\d+)\s*([kKMG]?)B?\s*$", text, re.MULTILINE):
+        counters[match[1]] = int(match[2]) * UNITS[match[3].lower()]
     return counters
 
 
@@ -219,7 +231,7 @@ def read_memory(root: str = "/") -> Memory:
             hint="Run on Linux with /proc mounted, or name the folder that holds proc/ with root",
         )
     arcstats = _text(os.path.join(root, "proc/spl/kstat/zfs/arcstats"))
-    return Memory(counters, _nodes(root), parse_arcstats(arcstats), _sysctls(root), _unified_gpu(root))
+    return Memory(counters, _nodes(root), parse_arcstats(arcstats), _sysctls(root), _unified_gpu(root), _zram(root))
 
 
 def read_free_blocks(root: str = "/") -> list[FreeBlocks]:
@@ -242,18 +254,26 @@ def _numbered(folder: str, prefix: str) -> list[int]:
 def _nodes(root: str) -> tuple[Node, ...]:
     """Nodes that have memory: MIG and unused Grace nodes have none."""
     folder = os.path.join(root, "sys/devices/system/node")
+    arch = _text(os.path.join(root, "proc/sys/kernel/arch")).strip() or (os.uname().machine if root == "/" else "")
     nodes = []
     for number in _numbered(folder, "node"):
         counters = parse_meminfo(_text(f"{folder}/node{number}/meminfo"))
         if counters.get("MemTotal"):
             cpus = read_text(f"{folder}/node{number}/cpulist")
-            nodes.append(Node(number, None if cpus is None else cpus.strip(), counters))
+            nodes.append(Node(number, None if cpus is None else cpus.strip(), counters, expansion=arch == "x86_64"))
     return tuple(nodes)
 
 
 def _sysctls(root: str) -> dict[str, int]:
     values = {name: _text(os.path.join(root, "proc/sys/vm", name)).strip() for name in SYSCTLS}
     return {name: int(value) for name, value in values.items() if value.isdigit()}
+
+
+def _zram(root: str) -> int:
+    """Bytes that swap in zram takes: the third number of mm_stat (Documentation/admin-guide/blockdev/zram.rst)."""
+    folder = os.path.join(root, "sys/block")
+    stats = [_text(f"{folder}/zram{number}/mm_stat").split() for number in _numbered(folder, "zram")]
+    return sum(int(stat[2]) for stat in stats if len(stat) > 2 and stat[2].isdigit())
 
 
 def _unified_gpu(root: str) -> str:

@@ -6,6 +6,7 @@ and ``result`` puts what all of them found into one shape.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 from ..errors import ArmstageError
@@ -19,6 +20,15 @@ NOTHING, DROP, EVICT, REFUSE = "nothing", "drop", "evict", "refuse"
 
 WORTH = 0.01
 """Share of all memory that a drop must free to have helped, where no ``only_below`` says how much."""
+
+
+def above_zero(option: str, value: float, unit: str) -> float:
+    """The value of an option, as it is. Raises ArmstageError for one that can't be meant."""
+    if not 0 < value < math.inf:
+        raise ArmstageError(
+            f"Expected `{option}` to be above 0, but received: {value:g}", hint=f"Give it in {unit}, such as 60"
+        )
+    return value
 
 
 @dataclass(frozen=True)
@@ -39,9 +49,7 @@ class Request:
     helper: str = HELPER
 
     def __post_init__(self) -> None:
-        for name, value in (("only_below", self.only_below), ("timeout", self.timeout)):
-            if value is not None and not value > 0:
-                raise ArmstageError(f"Expected `{name}` to be above 0, but received: {value:g}")
+        above_zero("timeout", self.timeout, "seconds")
 
 
 @dataclass(frozen=True)

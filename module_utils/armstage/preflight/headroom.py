@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..memory.cgroup import Limit, memory_limit
 from ..memory.meminfo import GIB, FreeBlocks, Memory, gib, read_free_blocks
 from ..memory.verdict import CANNOT_HELP, HELPS, NOT_NEEDED, Verdict, judge
 from .context import Context
@@ -26,6 +27,7 @@ def check(context: Context) -> Finding:
     problems = [
         *_floor(memory, needed),
         *(_against_workload(verdict, needed) if needed else _alone(verdict, memory)),
+        *_limited(memory_limit(context.request.root), memory, needed),
         *_fragmented(read_free_blocks(context.request.root), context.page_size),
     ]
     state = f"MemFree {gib(memory.free)} and MemAvailable {gib(memory.available)} of {gib(memory.total)}"
@@ -93,9 +95,22 @@ def _alone(verdict: Verdict, memory: Memory) -> Iterator[Finding]:
         )
 
 
+def _limited(limit: Limit | None, memory: Memory, needed: int | None) -> Iterator[Finding]:
+    """Less for this job than the node has."""
+    if limit is not None and limit.size < min(needed or 0, memory.total):
+        yield Finding(
+            WARN,
+            f"{gib(needed or 0)} are needed, and this job's own memory is limited to {gib(limit.size)}: the kernel ends"
+            " programs that go above it, such as one that reads its weights through the CPU",
+            "Ask for more: sbatch --mem=0 gives all of the node, docker run takes --memory",
+            limit.file,
+        )
+
+
 def _fragmented(blocks: list[FreeBlocks], page_size: int) -> Iterator[Finding]:
     threshold = THRESHOLDS["fragmentation"]
-    order = threshold["order"]
+    block = 4096 << threshold["order"]
+    order = (max(block // page_size, 1) - 1).bit_length()
     zones = [block for block in blocks if block.zone == threshold["zone"] and len(block.counts) > order]
     if zones and not sum(block.bytes_from(order, page_size) for block in zones):
         size = (page_size << order) // 2**20

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from ansible.module_utils.armstage.errors import ArmstageError
 from ansible.module_utils.armstage.memory import meminfo
+from ansible.module_utils.armstage.memory.cgroup import memory_limit
 from ansible.module_utils.armstage.memory.holders import gpu_holders
 from ansible.module_utils.armstage.memory.verdict import judge
 from hypothesis import given
@@ -166,3 +167,98 @@ def test_a_verdict_never_promises_more_than_can_be_dropped(free, cached, anon, n
         assert verdict.answer == (
             "not needed" if free >= needed else "helps" if free + cached >= needed else "cannot help"
         )
+
+
+def read(tmp_path, text, **files):
+    put(tmp_path / "proc/meminfo", text)
+    for path, content in files.items():
+        put(tmp_path / path, content)
+    return meminfo.read_memory(str(tmp_path))
+
+
+IDLE = (READINGS / "gb10-idle").read_text()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        IDLE.replace(" kB", " KB"),
+        IDLE.replace(": ", ":\t\t"),
+        IDLE.replace("\n", "\r\n"),
+        re.sub(r"(\d+) kB", lambda match: f"{int(match[1]) * 1024} B", IDLE),
+        re.sub(r"(\d+) kB", r"\1kB", IDLE),
+    ],
+    ids=["KB", "tabs", "CRLF", "bytes", "no space"],
+)
+def test_meminfo_in_the_forms_of_what_stands_in_for_the_kernel(tmp_path, form):
+    memory = read(tmp_path, form)
+    assert memory.total == 127600816 * 1024
+    assert memory.counters == meminfo.parse_meminfo(IDLE)
+
+
+def test_meminfo_in_larger_units(tmp_path):
+    memory = read(tmp_path, "MemTotal: 119 GB\nMemFree: 1024 MB\nMemAvailable: 2 GB\n")
+    assert (memory.total, memory.free, memory.available) == (119 * GIB, GIB, 2 * GIB)
+
+
+def test_huge_pages_of_a_kernel_that_does_not_sum_them_up(tmp_path):
+    """They are what is missing from every other counter: no process holds them."""
+    text = re.sub(r"Hugetlb:.*\n", "", IDLE.replace("HugePages_Total:       0", "HugePages_Total:   20480"))
+    text = text.replace("MemFree:        108265472", "MemFree:         66322432")
+    memory = read(tmp_path, text)
+    assert memory.hugepages == 40 * GIB
+    assert memory.in_no_counter < 3 * GIB
+    assert "set aside as huge pages" in judge(memory).message
+
+
+def test_swap_in_zram_is_not_the_gpus(tmp_path):
+    text = IDLE.replace("MemFree:        108265472", "MemFree:         66322432")
+    assert read(tmp_path, text).in_no_counter > 40 * GIB
+    stat = f"90000000000 39000000000 {40 * GIB} 0 {41 * GIB} 0 0 0 0\n"
+    assert read(tmp_path, text, **{"sys/block/zram0/mm_stat": stat}).in_no_counter < 3 * GIB
+
+
+@pytest.mark.parametrize(("arch", "gpu"), [("aarch64", True), ("x86_64", False), (None, True)])
+def test_a_node_without_cpus_is_a_gpus_on_grace_and_a_cards_elsewhere(tmp_path, arch, gpu):
+    files = {f"sys/devices/system/node/node1/{name}": text for name, text in (("cpulist", "\n"), ("meminfo", IDLE))}
+    memory = read(tmp_path, IDLE, **files, **({"proc/sys/kernel/arch": f"{arch}\n"} if arch else {}))
+    assert bool(memory.gpu_nodes) == gpu
+    assert [node["gpu"] for node in memory.as_dict()["nodes"]] == [gpu]
+
+
+LIMITS = {
+    "a Slurm job": (
+        "0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_0\n",
+        {"system.slice/slurmstepd.scope/job_7/memory.max": "17179869184\n", "system.slice/memory.max": "max\n"},
+        16,
+        "/sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/memory.max",
+    ),
+    "the lowest of several": ("0::/a/b\n", {"a/memory.max": f"{8 * GIB}", "a/b/memory.max": f"{9 * GIB}"}, 8, None),
+    "a container": ("0::/\n", {"memory.max": f"{4 * GIB}\n"}, 4, "/sys/fs/cgroup/memory.max"),
+    "a container of v1": (
+        "12:pids:/docker/x\n9:memory:/docker/x\n",
+        {"memory/memory.limit_in_bytes": f"{4 * GIB}\n"},
+        4,
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    ),
+    "v1 without a limit": ("9:memory:/\n", {"memory/memory.limit_in_bytes": "9223372036854771712\n"}, None, None),
+    "none": ("0::/user.slice\n", {"user.slice/memory.max": "max\n"}, None, None),
+    "no cgroups": ("", {}, None, None),
+    "nonsense": ("what\n0::\n", {"memory.max": "much\n"}, None, None),
+}
+
+
+@pytest.mark.parametrize("case", LIMITS)
+def test_the_limit_of_a_cgroup(tmp_path, case):
+    line, files, gib, file = LIMITS[case]
+    put(tmp_path / "proc/self/cgroup", line)
+    for path, text in files.items():
+        put(tmp_path / "sys/fs/cgroup" / path, text)
+    found = memory_limit(str(tmp_path))
+    assert (found.size if found else None) == (gib * GIB if gib else None)
+    assert file is None or found.file == file
+
+
+def test_the_limit_of_this_process_can_be_asked_for():
+    found = memory_limit()
+    assert found is None or found.size > 0

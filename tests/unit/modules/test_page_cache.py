@@ -165,7 +165,15 @@ def test_named_files_are_evicted_once(spark, run_module, tmp_path):
 def test_named_files_are_evicted_while_the_gpu_is_busy(spark, run_module, tmp_path):
     hold(spark, 4242, "python3", "/dev/nvidia-uvm")
     (tmp_path / "file").write_bytes(b"a" * 100_000)
-    assert run_module(page_cache, root=str(spark), paths=[str(tmp_path / "file")])["action"] == "evict"
+    result = run_module(page_cache, root=str(spark), paths=[str(tmp_path / "file")])
+    assert result["action"] == "evict"
+    assert result["evicted"]["skipped"] == []
+
+
+def test_what_is_named_and_no_file_is_said_once(spark, run_module):
+    result = run_module(page_cache, root=str(spark), paths=["/dev/null"])
+    assert result["skip_reason"] == "no named file can be evicted: `/dev/null`: not a regular file"
+    assert result["evicted"]["skipped_files"] == 1
 
 
 def test_one_shape_whatever_happens(spark, run_module, tmp_path):
@@ -220,7 +228,10 @@ def test_check_mode_fails_where_a_run_would(spark, run_module):
     ("options", "message"),
     [
         ({"only_below": 0}, "Expected `only_below` to be above 0, but received: 0"),
-        ({"only_below": -1}, "Expected `only_below` to be above 0, but received: "),
+        ({"only_below": -1}, "Expected `only_below` to be above 0, but received: -1"),
+        ({"only_below": "inf"}, "Expected `only_below` to be above 0, but received: inf"),
+        ({"only_below": "nan"}, "Expected `only_below` to be above 0, but received: nan"),
+        ({"timeout": "inf"}, "Expected `timeout` to be above 0, but received: inf"),
         ({"timeout": 0}, "Expected `timeout` to be above 0, but received: 0"),
         ({"paths": ["/nonexistent/model"]}, "Failed to find the file or folder `/nonexistent/model`: No such file"),
         ({"root": "/nonexistent"}, "Expected `MemTotal:` in `/nonexistent/proc/meminfo`, but found no such line"),

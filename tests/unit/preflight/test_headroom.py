@@ -1,5 +1,7 @@
 """G3: what a program can get on a GPU that shares its memory with the CPU, over recorded readings of /proc/meminfo."""
 
+import os
+
 import pytest
 from ansible.module_utils.armstage.memory.meminfo import GIB
 
@@ -111,3 +113,22 @@ def test_without_meminfo_it_could_not_be_judged(spark):
     found = spark.look("G3")
     assert found.status == "WARN"
     assert found.detail.startswith("could not be judged: ")
+
+
+@pytest.mark.parametrize(("limit", "needed", "status"), [(16, 90, "WARN"), (100, 90, "PASS"), (16, None, "PASS")])
+def test_the_limit_of_a_job_is_held_against_its_workload(spark, limit, needed, status):
+    spark.put("proc/self/cgroup", "0::/slurm/job_7\n")
+    spark.put("sys/fs/cgroup/slurm/job_7/memory.max", f"{limit * GIB}\n")
+    found = spark.look("G3", workload=needed * GIB if needed else None)
+    assert found.status == status, found.detail
+    assert ("this job's own memory is limited to 16.0 GiB" in found.detail) == (status == "WARN")
+
+
+@pytest.mark.parametrize(("page_size", "counts", "status"), [
+    (4096, [9] * 10 + [0], "WARN"), (4096, [0] * 10 + [1], "PASS"),
+    (65536, [9] * 6 + [0] * 8, "WARN"), (65536, [0] * 6 + [1] + [0] * 7, "PASS"),
+])  # fmt: skip
+def test_blocks_that_the_driver_needs_with_pages_of_any_size(spark, monkeypatch, page_size, counts, status):
+    spark.put("proc/buddyinfo", f"Node 0, zone   Normal {' '.join(map(str, counts))}\n")
+    monkeypatch.setattr(os, "sysconf", lambda _name: page_size)
+    assert spark.look("G3").status == status
