@@ -18,6 +18,9 @@ from .thresholds import THRESHOLDS
 CAPS = ("--gpu-memory-utilization", "--gpu_memory_utilization", "--mem-fraction-static", "--mem_fraction_static")
 """Options by which servers promise to use no more than a share of the memory (vLLM, SGLang; 2026-08-18)."""
 
+GENERATIONS = 4
+"""How many processes up a server's own command line is looked for."""
+
 HINT = "Wait for it, or end it if it is a leftover (kill PID, then look again); on a Spark its memory is not yours"
 
 
@@ -71,7 +74,15 @@ def find(context: Context) -> list[Tenant]:
 
 
 def command_line(context: Context, pid: int) -> list[str]:
-    return context.text(f"/proc/{pid}/cmdline").split("\0")
+    """The words that a process was started with. One that has given itself a name in their place
+    (`VLLM::EngineCore`, `sglang::scheduler`) was started by a process that still has them."""
+    for _generation in range(GENERATIONS):
+        words = [word for word in context.text(f"/proc/{pid}/cmdline").split("\0") if word]
+        parent = re.search(r"^PPid:\s+(\d+)$", context.text(f"/proc/{pid}/status"), re.MULTILINE)
+        if len(words) > 1 or parent is None or int(parent[1]) <= 1:
+            return words
+        pid = int(parent[1])
+    return words
 
 
 def cap_of(arguments: Sequence[str]) -> float | None:

@@ -67,7 +67,7 @@ def check(context: Context) -> Finding:
 def _running(context: Context) -> Iterator[Command]:
     """The command lines of the programs on the GPU."""
     for tenant in find(context):
-        words = [word for word in command_line(context, tenant.pid) if word]
+        words = command_line(context, tenant.pid)
         if words:
             yield Command(tuple(words), f"pid {tenant.pid}")
 

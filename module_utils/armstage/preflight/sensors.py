@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,10 @@ OLD_COLUMNS = (*COLUMNS[:6], "clocks_throttle_reasons.active")
 """What a nvidia-smi before 535 knows of them."""
 
 
+NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+)|(-?\d+(?:\.\d+)?)(?:\s*[A-Za-z%]+)?", re.ASCII)
+"""Some versions print units although ``nounits`` was asked for."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """One reading of one GPU. ``at`` is seconds since the first; counters are seconds since the driver was loaded."""
@@ -65,6 +70,11 @@ class Sample:
     sw_thermal: float | None = None
     hw_thermal: float | None = None
     hw_power_brake: float | None = None
+
+    @property
+    def tells(self) -> bool:
+        """Whether it says anything about what slows the GPU down."""
+        return any(value is not None for value in (self.reasons, self.sw_thermal, self.hw_thermal, self.hw_power_brake))
 
 
 class _Utilisation(ctypes.Structure):
@@ -191,11 +201,11 @@ def _sample(row: list[str]) -> Sample:
 
 
 def _number(cell: str) -> float | None:
-    """A cell's number; None for ``[N/A]``, ``[Not Supported]`` and the like."""
-    try:
-        return float(int(cell, 16)) if cell.lower().startswith("0x") else float(cell)
-    except ValueError:
+    """A cell's number, with or without its unit; None for ``[N/A]``, ``[Not Supported]`` and the like."""
+    match = NUMBER.fullmatch(cell)
+    if match is None:
         return None
+    return float(int(match[1], 16)) if match[1] else float(match[2])
 
 
 def reasons_in_words(bits: int | None) -> list[str]:

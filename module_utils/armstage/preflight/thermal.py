@@ -62,6 +62,11 @@ def judge(samples: Sequence[Sample], platform: str, seconds: float, source: str)
         return Finding(
             SKIP, detail, "Run it beside the workload: `armstage-preflight --only G4 --sample 600`", source, facts, data
         )
+    dumb = [gpu for gpu, each in by_gpu.items() if not any(sample.tells for sample in each) and gpu in idle]
+    if dumb and not problems:
+        where = f" of GPU {', '.join(map(str, dumb))}" if len(gpus) > 1 else ""
+        detail = f"neither the reasons{where} for a lower clock nor the times of slowdown are reported here"
+        return Finding(SKIP, "; ".join(filter(None, [detail, now])), source=source, facts=facts, data=data)
     unproven = (
         "" if seconds else "; an idle moment proves nothing about load: --sample 600 beside a running program does"
     )

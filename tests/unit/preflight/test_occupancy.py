@@ -71,6 +71,16 @@ class TestOthers:
     def test_caps(self, words, cap):
         assert cap_of(["vllm", *words]) == cap
 
+    @pytest.mark.parametrize("name", ["VLLM::EngineCore", "sglang::scheduler"])
+    def test_a_server_that_has_named_itself_is_known_by_the_process_that_started_it(self, spark, name):
+        """setproctitle puts the name where the command line was; the one that started it still has its own."""
+        spark.processes(f"42, 20000 MiB, {name}")
+        spark.process(42, name)
+        spark.put("proc/42/status", "Name:\tx\nPPid:\t41\n")
+        spark.put("proc/41/cmdline", "python3\0serve.py\0--gpu-memory-utilization\0" + "0.2\0")
+        found = spark.look("G6")
+        assert (found.status, "capped at 20%" in found.detail) == ("INFO", True), found.detail
+
 
 class TestBandwidth:
     def test_it_is_opt_in(self, spark):

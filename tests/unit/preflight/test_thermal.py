@@ -33,6 +33,17 @@ class TestReadings:
         (found,) = parse_smi("0, [N/A], [Not Supported], 2405, [N/A], [N/A], [N/A], [N/A], 0, 0")
         assert (found.celsius, found.watts, found.utilisation, found.reasons, found.sw_thermal) == (None,) * 5
 
+    @pytest.mark.parametrize("form", ["14.21 W", "14.21W", " 14.21"])
+    def test_units_that_were_not_asked_for(self, form):
+        (found,) = parse_smi(f"0, 48 C, {form}, 2405 MHz, 3003 MHz, 0 %, 0x01, 1000000 us, 0 us, [N/A]")
+        assert (found.celsius, found.watts, found.sm_mhz, found.utilisation) == (48, 14.21, 2405, 0)
+        assert (found.reasons, found.sw_thermal, found.hw_power_brake) == (1, 1, None)
+
+    @pytest.mark.parametrize("cell", ["nan", "inf", "[Unknown Error]", "Active", "N/A", "", "1 2"])
+    def test_what_is_no_number(self, cell):
+        (found,) = parse_smi(f"0, {cell}, {cell}, 2405, 3003, {cell}, {cell}, {cell}, 0, 0")
+        assert (found.celsius, found.watts, found.utilisation, found.reasons, found.sw_thermal) == (None,) * 5
+
     def test_several_gpus_and_lines_that_are_none(self):
         text = f'{IDLE}\n1{IDLE[1:]}\n\nField "clocks_event_reasons.active" is not a valid field to query.\n2, 3\n'
         assert [each.gpu for each in parse_smi(text)] == [0, 1]
@@ -54,9 +65,18 @@ class TestNow:
         )
         assert found.source == "nvidia-smi"
 
+    @pytest.mark.parametrize(("reasons", "status"), [("0x0", "PASS"), ("0x4", "PASS"), ("[N/A]", "SKIP")])
+    def test_without_counters_the_reasons_decide(self, host, reasons, status):
+        found = host.spark(sensors=f"0, 48, 14.2, 2405, 3003, 0, {reasons}, [N/A], [N/A], [N/A]").look("G4")
+        assert found.status == status
+        assert "48 C" in found.detail
+
     def test_a_driver_without_sensors(self, host):
         host.spark(sensors="0, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A]")
-        assert host.look("G4").status == "PASS"
+        found = host.look("G4")
+        assert found.status == "SKIP"
+        assert found.detail.startswith("neither the reasons for a lower clock nor the times of slowdown are reported")
+        assert "proves nothing" not in found.detail
         host.spark(sensors="Field is not a valid field to query.")
         assert host.look("G4").status == "SKIP"
 
