@@ -7,7 +7,9 @@ was measured differs by workload. So it is not forbidden; what was measured, by 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..elf.words import listed, quoted
@@ -23,8 +25,18 @@ from .thresholds import THRESHOLDS
 
 TENSOR = ("tensor_parallel_size", "tensor_model_parallel_size", "tp_size", "tp", "autotp_size", "tensor_parallel")
 PIPELINE = ("pipeline_parallel_size", "pipeline_model_parallel_size", "pp_size", "pp")
+DATA = ("data_parallel_size",)
+"""vLLM's: each of them is a copy on GPUs of its own."""
+
+PER_NODE = ("nproc_per_node", "num_gpus", "n_gpus_per_node", "num_gpus_per_node", "gpus_per_node")
+PROCESSES = ("num_processes",)
+"""Processes with a GPU each: on one node (torchrun, DeepSpeed, verl), in all (accelerate)."""
+
 NODES = ("nnodes", "nnode", "num_nodes", "num_machines")
-LAUNCHERS = ("distributed_executor_backend", "dist_init_addr", "node_rank", "headless", "hostfile", "rpc")
+REMOTE = ("rpc", "data_parallel_address")
+"""Settings that name the other node themselves (llama.cpp, vLLM)."""
+
+LAUNCHERS = ("distributed_executor_backend", "dist_init_addr", "node_rank", "headless", "hostfile", *REMOTE)
 """Settings that only a launch over several nodes has (vLLM, SGLang, torchrun, DeepSpeed, Megatron; 2026-08-18)."""
 
 TRAINING = (
@@ -33,8 +45,12 @@ TRAINING = (
     "per_device_train_batch_size",
     "gradient_accumulation_steps",
     "train_batch_size",
+    "micro_batch_size",
+    "train_iters",
+    "optim",
+    "lr",
 )
-TRAINING_PROGRAMS = ("torchrun", "deepspeed", "accelerate")
+TRAINING_PROGRAMS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "deepspeed", "accelerate")
 NODE_PROGRAMS = ("mpirun", "mpiexec", "srun", "ray", "trtllm-llmapi-launch")
 
 INTERFACE_VARIABLES = ("nccl_socket_ifname", "gloo_socket_ifname", "tp_socket_ifname", "ucx_net_devices")
@@ -50,16 +66,19 @@ def check(context: Context) -> Finding:
     up = [link for link in links if link.active and link.carrier]
     tensor, pipeline = _largest(settings, TENSOR), _largest(settings, PIPELINE)
     gpus = max(1, len(context.driver["gpus"]))
-    world = _number(tensor) * _number(pipeline)
-    over_two = world > gpus or _largest(settings, NODES) is not None
-    if not over_two and not up:
+    world = _number(tensor) * _number(pipeline) * _number(_largest(settings, DATA))
+    asked = tensor or pipeline or _largest(settings, DATA)
+    remote = any(each.name in REMOTE and isinstance(each.value, str) for each in settings)
+    over_two = world > gpus or remote or _largest(settings, NODES) is not None
+    crowded = list(_crowded(settings, gpus))
+    if not over_two and not up and not crowded:
         looked = f"{len(read)} files ask for one GPU" if read else "no configuration was given (--config)"
         return worst(
             list(_unread(read)), Finding(SKIP, f"one Spark: no ConnectX link is up and {looked}", source=fabric.DEVICES)
         )
-    problems = [*_unread(read), *_links(links, up, over_two), *_variables(context, settings, up)]
+    problems = [*_unread(read), *crowded, *_links(links, up, over_two), *_variables(context, settings, up)]
     if over_two:
-        problems += _launch(world, gpus, settings, commands, tensor or pipeline)
+        problems += _launch(world, gpus, settings, commands, asked)
         problems += _training(settings, commands, tensor)
     return worst(problems, _fine(links, up, tensor, pipeline, over_two))
 
@@ -80,8 +99,14 @@ def _unread(read: Sequence[Read]) -> Iterator[Finding]:
 
 def _largest(settings: Sequence[Setting], names: Sequence[str]) -> Setting | None:
     """The setting of one of these names with the largest number above 1; None where there is none."""
-    found = [each for each in settings if each.name in names and isinstance(each.value, int) and each.value > 1]
-    return max(found, key=lambda each: int(each.value), default=None)
+    numbers = [replace(each, value=_whole(each.value)) for each in settings if each.name in names]
+    return max((each for each in numbers if each.value > 1), key=lambda each: int(each.value), default=None)
+
+
+def _whole(value: Any) -> int:
+    """A number as configurations write it: `2`, `"2"`, `2.0`, torchrun's `1:2` (at most two); 0 for anything else."""
+    match = re.fullmatch(r"(?:\d+:)?(\d+)(?:\.0+)?", str(value).strip(), re.ASCII)
+    return int(match[1]) if match else 0
 
 
 def _number(setting: Setting | None) -> int:
@@ -92,7 +117,7 @@ def _launch(
     world: int, gpus: int, settings: Sequence[Setting], commands: Sequence[Command], asked: Setting | None
 ) -> Iterator[Finding]:
     """More GPUs asked for than one Spark has, and nothing that would start a second node."""
-    programs = {os.path.basename(word) for command in commands for word in command.words[:3]}
+    programs = {os.path.basename(word) for command in commands for word in command.words}
     launched = _largest(settings, NODES) or any(each.name in LAUNCHERS and each.value for each in settings)
     if world > gpus and asked and not launched and not programs.intersection(NODE_PROGRAMS):
         yield Finding(
@@ -105,9 +130,23 @@ def _launch(
         )
 
 
+def _crowded(settings: Sequence[Setting], gpus: int) -> Iterator[Finding]:
+    """More processes on one node than it has GPUs, each of which wants its own."""
+    nodes = _number(_largest(settings, NODES))
+    for asked, room in ((_largest(settings, PER_NODE), gpus), (_largest(settings, PROCESSES), gpus * nodes)):
+        if asked and _number(asked) > room:
+            yield Finding(
+                FAIL,
+                f"{asked.name} {asked.value} ({asked.where}) starts {asked.value} processes with a GPU each, and there"
+                f" {'is' if room == 1 else 'are'} {room}",
+                "One process a Spark: --nproc-per-node 1, and --nnodes 2 for two of them",
+                "NVIDIA/dgx-spark-playbooks#63",
+            )
+
+
 def _training(settings: Sequence[Setting], commands: Sequence[Command], tensor: Setting | None) -> Iterator[Finding]:
     trains = [each for each in settings if each.name in TRAINING]
-    programs = {os.path.basename(word) for command in commands for word in command.words[:3]}
+    programs = {os.path.basename(word) for command in commands for word in command.words}
     if tensor and (trains or programs.intersection(TRAINING_PROGRAMS)):
         layer = THRESHOLDS["two_sparks"]["tensor_parallel"][-1]
         yield Finding(

@@ -25,6 +25,12 @@ COMMAND_KEYS = ("command", "cmd", "args", "entrypoint", "execstart", "run", "scr
 
 SCRIPT_SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".env", "")
 
+SHELLS = ("sh", "bash", "dash", "zsh")
+VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|(\w+))")
+
+MAX_JOINED = 100
+"""Lines that a quoted text may go on for."""
+
 MAX_FILES, MAX_BYTES = 200, 2 * 2**20
 """Files looked at below a folder, and bytes of one file."""
 
@@ -91,43 +97,77 @@ def parse(text: str, path: str) -> Read:
         raise ArmstageError(f"expected one of {', '.join(SUFFIXES)}, but its name ends in `{suffix}`")
     for command in commands:
         settings += options(command)
-        settings += [Setting(name.lower(), value, command.where) for name, value in assignments(command.words).items()]
+        given = assignments(command.words).items()
+        settings += [Setting(name.lower(), value, command.where) for name, value in given]
     return Read(tuple(settings), tuple(commands))
 
 
-def script(text: str, path: str) -> Iterator[Command]:
-    """The commands of a shell script, lines joined where they go on; the bodies of here-documents are left out."""
-    lines = iter(enumerate(text.splitlines(), 1))
-    for number, line in lines:
-        whole = line
-        while whole.endswith("\\"):
-            _next, more = next(lines, (0, ""))
-            whole = whole[:-1] + " " + more
+def script(text: str, path: str, known: Mapping[str, str] | None = None) -> Iterator[Command]:
+    """The commands of a shell script, lines joined where they go on; the bodies of here-documents are left out.
+
+    Variables that the script sets before (or that are ``known``) stand for their values, and
+    ``bash -c '...'`` for the commands in it.
+    """
+    lines, position, joins = text.splitlines(), 0, MAX_JOINED
+    variables = dict(known or {})
+    while position < len(lines):
+        where = f"{path}, line {position + 1}"
+        whole, position = _continued(lines, position)
+        commands, end = _split(whole), position
+        while commands is None and end < min(len(lines), position + joins):
+            whole, end = f"{whole}\n{lines[end]}", end + 1
+            commands = _split(whole)
+        # A quote that is never closed is prose: looked for once, and not on every line again.
+        position, joins = (position, 0) if commands is None else (end, joins)
         here = re.search(r"<<-?\s*['\"]?(\w+)['\"]?", whole)
-        if here:
-            for _number, body in lines:
-                if body.strip() == here[1]:
-                    break
-        for words in _split(whole):
-            yield Command(tuple(words), f"{path}, line {number}")
+        while here and position < len(lines):
+            position += 1
+            if lines[position - 1].strip() == here[1]:
+                break
+        for words in commands or ():
+            expanded = [_expanded(word, variables) for word in words]
+            variables.update(assignments(expanded))
+            yield from _with_inner(expanded, where, variables)
 
 
-def _split(line: str) -> Iterator[list[str]]:
-    """The words of each command of a line; none where its quotes do not close."""
+def _continued(lines: Sequence[str], position: int) -> tuple[str, int]:
+    """A line with those that a backslash joins to it, and the place of the next."""
+    whole, position = lines[position], position + 1
+    while whole.endswith("\\") and position < len(lines):
+        whole, position = f"{whole[:-1]} {lines[position]}", position + 1
+    return whole, position
+
+
+def _split(line: str) -> list[list[str]] | None:
+    """The words of each command of a line; None where its quotes do not close."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|()")
     lexer.whitespace_split = True
-    words: list[str] = []
+    commands: list[list[str]] = [[]]
     try:
         for word in lexer:
             if set(word) <= set(";&|()"):
-                yield words
-                words = []
+                commands.append([])
             else:
-                words.append(word)
+                commands[-1].append(word)
     except ValueError:
-        return
-    if words:
-        yield words
+        return None
+    return [words for words in commands if words]
+
+
+def _expanded(word: str, variables: Mapping[str, str]) -> str:
+    """A word with what ``$NAME``, ``${NAME}`` and ``${NAME:-2}`` stand for, as far as that is known."""
+    if "$" not in word:
+        return word
+    return VARIABLE.sub(lambda found: variables.get(found[1] or found[3], found[2] or found[0]), word)
+
+
+def _with_inner(words: Sequence[str], where: str, known: Mapping[str, str] | None = None) -> Iterator[Command]:
+    """A command, and those in the text that it gives a shell: ``docker exec x bash -lc 'vllm serve ...'``."""
+    yield Command(tuple(words), where)
+    for position, word in enumerate(words[:-2]):
+        if os.path.basename(word) in SHELLS and re.fullmatch(r"-[a-z]*c", words[position + 1]):
+            for inner in script(words[position + 2], where, known):
+                yield Command(inner.words, where)
 
 
 def assignments(words: Sequence[str]) -> dict[str, str]:
@@ -174,11 +214,18 @@ def _flatten(value: Any, path: str, keys: tuple[str, ...]) -> Iterator[Setting]:
             yield from _flatten(inner, path, way)
     elif isinstance(value, list):
         for inner in value:
-            if isinstance(inner, str) and keys and _name(keys[-1]) == "environment":
-                name, equals, text = inner.partition("=")
-                if equals:
-                    yield Setting(_name(name), _typed(text), f"{path}: {'.'.join(keys)}")
+            if keys and _name(keys[-1]) in ("environment", "env"):
+                yield from _variable(inner, f"{path}: {'.'.join(keys)}")
             yield from _flatten(inner, path, keys)
+
+
+def _variable(entry: Any, where: str) -> Iterator[Setting]:
+    """``NAME=value`` as in a compose file, ``{name: NAME, value: value}`` as in Kubernetes."""
+    if isinstance(entry, str) and "=" in entry:
+        name, _equals, text = entry.partition("=")
+        yield Setting(_name(name), _typed(text), where)
+    elif isinstance(entry, Mapping) and "name" in entry and "value" in entry:
+        yield Setting(_name(str(entry["name"])), _typed(entry["value"]), where)
 
 
 def _commands_in(value: Any, path: str, keys: tuple[str, ...]) -> Iterator[Command]:
@@ -189,7 +236,7 @@ def _commands_in(value: Any, path: str, keys: tuple[str, ...]) -> Iterator[Comma
             if _name(str(key)) in COMMAND_KEYS and isinstance(inner, str):
                 yield from script(inner, f"{path}: {'.'.join(way)}")
             elif _name(str(key)) in COMMAND_KEYS and isinstance(inner, list) and all(map(_is_word, inner)):
-                yield Command(tuple(map(str, inner)), f"{path}: {'.'.join(way)}")
+                yield from _with_inner(list(map(str, inner)), f"{path}: {'.'.join(way)}")
             else:
                 yield from _commands_in(inner, path, way)
     elif isinstance(value, list):

@@ -19,6 +19,7 @@ def config(tmp_path):
     return write
 
 
+RAY = "vllm serve m -tp 2 --distributed-executor-backend ray"
 TWO_NODES = "tensor_parallel_size: 2\ndistributed_executor_backend: ray\n"
 
 
@@ -42,6 +43,14 @@ def test_a_single_spark(spark, config):
         ("serve.sh", "vllm serve m --tensor-parallel-size 2\n"),
         ("serve.sh", "python -m sglang.launch_server --tp 2\n"),
         ("serve.yaml", "pipeline_parallel_size: 2\n"),
+        ("serve.yaml", 'tensor_parallel_size: "2"\n'),
+        ("serve.yaml", "tensor_parallel_size: 2.0\n"),
+        ("serve.sh", "SIZE=${SIZE:-2}\nvllm serve m --tensor-parallel-size ${SIZE}\n"),
+        ("serve.sh", "docker exec x bash -lc 'vllm serve m -tp 2'\n"),
+        ("serve.sh", 'docker exec x bash -c "\n  vllm serve m\n  --tensor-parallel-size 2\n"\n'.replace("m\n", "m ")),
+        ("serve.sh", "vllm serve m --data-parallel-size 2\n"),
+        ("serve.env", "TENSOR_PARALLEL_SIZE=2\n"),
+        ("compose.yaml", 'services:\n  a:\n    command: >\n      bash -c "vllm serve m\n      -tp 2"\n'),
     ],
 )
 def test_more_gpus_than_a_spark_has_and_no_second_node(pair, config, name, text):
@@ -62,6 +71,8 @@ def test_more_gpus_than_a_spark_has_and_no_second_node(pair, config, name, text)
         ),
         ("serve.sh", "python -m sglang.launch_server --tp 2 --nnodes 2 --dist-init-addr 10.0.0.1:5000\n"),
         ("serve.sh", "mpirun -np 2 trtllm-serve m --tp_size 2\n"),
+        ("serve.sh", "docker exec x mpirun -x HF_TOKEN trtllm-llmapi-launch trtllm-serve m --tp_size 2\n"),
+        ("compose.yaml", f'services:\n  a:\n    command: bash -c "ray start --head && {RAY}"\n'),
         ("serve.sh", "ray start --head\nvllm serve m --tensor-parallel-size 2 --distributed-executor-backend ray\n"),
     ],
 )
@@ -71,6 +82,63 @@ def test_two_nodes_over_good_links_pass_with_what_was_measured_by_whom(pair, con
     assert "rocep1s0f1 and roceP2p1s0f1 up" in found.detail or "roceP2p1s0f1 and rocep1s0f1 up" in found.detail
     assert "2.09x (unslothai/unsloth#10280, 2026-09-04)" in found.detail
     assert "1.14x, prefill slower (antirez/ds4#754, 2026-08-16)" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train.sh", "torchrun --nproc-per-node 2 train.py\n"),
+        ("train.sh", "torchrun --nproc_per_node=2 --nnodes=2 train.py\n"),
+        ("train.sh", "deepspeed --num_gpus 2 train.py\n"),
+        ("accelerate.yaml", "distributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: 2\n"),
+        ("accelerate.yaml", "num_machines: 2\nnum_processes: 4\n"),
+    ],
+)
+def test_more_processes_on_a_node_than_gpus(pair, config, name, text):
+    found = pair.look("G10", configs=config(text, name))
+    assert found.status == "FAIL", found.detail
+    assert "processes with a GPU each" in found.detail
+    assert found.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train.sh", "torchrun --nnodes=2 --nproc-per-node=1 train.py\n"),
+        ("train.sh", "torchrun --nnodes=1:2 --nproc-per-node=1 train.py\n"),
+        ("train.sh", "torchrun --nproc-per-node=gpu train.py\n"),
+        ("accelerate.yaml", "num_machines: 2\nnum_processes: 2\n"),
+        ("serve.sh", "llama-server -m m.gguf --rpc 10.0.0.2:50052\n"),
+        ("serve.sh", "ray start --head --num-gpus 1\n"),
+    ],
+)
+def test_one_process_a_spark(pair, config, name, text):
+    assert pair.look("G10", configs=config(text, name)).status == "PASS"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python -m torch.distributed.run --nnodes 2 pretrain_gpt.py --tensor-model-parallel-size 2\n",
+        "srun python train.py --tensor-model-parallel-size 2 --nnodes 2 --micro-batch-size 1\n",
+    ],
+)
+def test_training_is_known_by_its_launcher_and_its_settings(pair, config, text):
+    assert "trains tensor parallel" in pair.look("G10", configs=config(text, "train.sh")).detail
+
+
+def test_a_variable_of_a_pod_is_held_against_the_links(pair, config):
+    text = "spec:\n  containers:\n  - args: [-tp, '2', --nnodes, '2']\n    env:\n    - name: NCCL_SOCKET_IFNAME\n"
+    found = pair.look("G10", configs=config(text + "      value: eth0\n", "pod.yaml"))
+    assert (found.status, "NCCL_SOCKET_IFNAME=`eth0`" in found.detail) == ("WARN", True)
+
+
+def test_a_server_that_has_named_itself(pair):
+    """Its command line is that of the process that started it."""
+    pair.processes("42, 20000 MiB, VLLM::EngineCore").process(42, "VLLM::EngineCore")
+    pair.put("proc/42/status", "Name:\tx\nPPid:\t41\n")
+    pair.put("proc/41/cmdline", "vllm\0serve\0m\0--tensor-parallel-size\0" + "2\0")
+    assert "tensor_parallel_size 2 (pid 42" in pair.look("G10").detail
 
 
 def test_training_tensor_parallel_is_a_warning(pair, config):

@@ -87,3 +87,25 @@ def test_a_file_that_is_not_understood_is_named(tmp_path, name, text, word):
 
 def test_a_file_that_is_not_there(tmp_path):
     assert read(str(tmp_path / "a.yaml")).problem == f"`{tmp_path}/a.yaml` does not exist"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A=1\nx --b $A --c ${A} --d ${A:-9} --e ${B:-2} --f $B", {"b": 1, "c": 1, "d": 1, "e": 2, "f": "$B"}),
+        ("A=1\nA=2\nx --b $A", {"b": 2}),
+        ("x --b 'it is\nlong' --c 3", {"b": "it is\nlong", "c": 3}),
+        ("bash -c 'y --b 1; z --c 2' --d 3", {"b": 1, "c": 2, "d": 3}),
+        ("A=4\nsh -ec \"bash -c 'y --b $A'\"", {"b": 4}),
+        ("echo it's\nx --b 1", {"b": 1}),
+    ],
+    ids=["variables", "the last value", "a long text", "commands in a text", "and in that", "a quote in prose"],
+)
+def test_what_a_shell_makes_of_a_script(text, expected):
+    found = values(text, "a.sh")
+    assert {name: found.get(name) for name in expected} == expected
+
+
+def test_a_quote_that_never_closes_hides_nothing_after_it():
+    text = 'echo "for ever\n' + "y\n" * 300 + "x --b 1\n"
+    assert values(text, "a.sh")["b"] == 1
