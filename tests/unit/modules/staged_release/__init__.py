@@ -1,0 +1,1 @@
+"""staged_release, with archives from a server that misbehaves on demand."""
