@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import ArmstageError
 from .context import Context
 
-RELEASE_KEYS = ("name", "version", "source", "digest", "size", "files", "created", "elf")
+RELEASE_KEYS = ("name", "version", "source", "digest", "size", "files", "created", "seconds", "elf")
 
 
 def describe(context: Context) -> dict[str, Any]:

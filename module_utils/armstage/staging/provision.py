@@ -286,6 +286,7 @@ def _stage_from_first(
 
 
 def _stage(desired: Desired, source: Source, release: Release, store: Store, report: LiveReporter) -> Release:
+    started = time.monotonic()
     with store.begin(desired.name) as partial:
         made = assemble(
             partial,
@@ -297,7 +298,7 @@ def _stage(desired: Desired, source: Source, release: Release, store: Store, rep
             desired.constraints,
             source.lock,
         )
-        published = store.publish(partial, _described(release, made))
+        published = store.publish(partial, _described(release, made, time.monotonic() - started))
     staged = read_release(published)
     assert staged is not None
     return staged
@@ -320,10 +321,11 @@ def _uv(desired: Desired, source: Source, report: LiveReporter) -> Uv:
     )
 
 
-def _described(release: Release, made: Assembled) -> Release:
+def _described(release: Release, made: Assembled, seconds: float) -> Release:
     """The release with what only its making could tell."""
     return dataclasses.replace(
         release,
+        seconds=round(seconds, 1),
         source={**release.source, "sha256": made.lock_sha256},
         elf=made.elf,
         extra={

@@ -34,8 +34,9 @@ class Release:
     """One version of one component.
 
     ``digest`` is the full hex digest that its folder's name begins; ``source`` holds kind, url and
-    sha256; ``created`` is ISO UTC; ``run`` names the run that made it; ``elf`` maps a machine to the
-    number of its ELF files; ``size``, ``files`` and ``tree`` are filled in when it is published.
+    sha256; ``created`` is ISO UTC and ``seconds`` what it took, from the first request until everything
+    was checked, None where the record is older than that; ``run`` names the run that made it; ``elf`` maps
+    a machine to the number of its ELF files; ``size``, ``files`` and ``tree`` are filled in when it is published.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Release:
     digest: str
     source: dict[str, Any]
     created: str
+    seconds: float | None = None
     run: str = ""
     size: int = 0
     files: int = 0
@@ -52,9 +54,11 @@ class Release:
     path: Path | None = None
 
     def record(self) -> dict[str, Any]:
-        """The release as it is written down: everything but where it lies."""
+        """The release as it is written down: everything but where it lies, and ``seconds`` where they are known."""
         content = {"schema": SCHEMA, **asdict(self)}
         del content["path"]
+        if self.seconds is None:
+            del content["seconds"]
         return content
 
     @property
@@ -63,7 +67,8 @@ class Release:
         return folder_name(self.name, self.version, self.digest)
 
 
-TYPES = {"size": int, "files": int, "source": dict, "elf": dict, "extra": dict,
+TYPES: dict[str, Any] = {
+         "size": int, "files": int, "seconds": (int, float), "source": dict, "elf": dict, "extra": dict,
          **dict.fromkeys(("name", "version", "digest", "created", "run", "tree"), str)}  # fmt: skip
 """What a record holds, and as what: one that was edited into something else is none."""
 

@@ -225,13 +225,14 @@ def _plain_errors(desired: Desired) -> Iterator[None]:
 
 def _act(desired: Desired, store: Store, report: Reporter) -> Done:
     observed = observe(desired)
+    started = time.monotonic()
     release, choice = observed.current, Choice()
     if desired.present and release is None:
         make_folder(store.cache)
         choice = obtain(desired, observed.releases, report.step)
     plan = make_plan(desired, observed, choice)
     if plan.publish:
-        release = _publish(desired, store, choice, report)
+        release = _publish(desired, store, choice, report, started)
     for link, target in plan.links.items():
         if target is None:
             (desired.root / link).unlink()
@@ -243,7 +244,7 @@ def _act(desired: Desired, store: Store, report: Reporter) -> Done:
     return Done(observed, choice, plan, release)
 
 
-def _publish(desired: Desired, store: Store, choice: Choice, report: Reporter) -> Release:
+def _publish(desired: Desired, store: Store, choice: Choice, report: Reporter, started: float) -> Release:
     source, archive = choice.source, choice.archive
     assert source is not None
     assert archive is not None
@@ -269,6 +270,7 @@ def _publish(desired: Desired, store: Store, choice: Choice, report: Reporter) -
             elf=count_machines(partial, desired.elf_machine, shown),
             extra={"recipe": desired.recipe(source)},
         )
+        release = replace(release, seconds=round(time.monotonic() - started, 1))
         published = read_release(store.publish(partial, release))
     assert published is not None
     return published

@@ -109,6 +109,17 @@ def test_records_of_later_versions_can_be_read(store):
     assert store.releases("uv")[0].version == "1.0"
 
 
+def test_how_long_it_took_is_on_record_where_it_is_known(store):
+    known, unknown = put(store, a_release("1.0", seconds=74.2)), put(store, a_release("2.0"))
+    assert [release.seconds for release in store.releases("uv")] == [None, 74.2]
+    assert "seconds" not in json.loads((unknown / RECORD).read_text())
+    listed = {entry["version"]: entry.get("seconds", "none") for entry in read_manifest(store.root)["releases"]}
+    assert listed == {"1.0": 74.2, "2.0": "none"}
+    assert not write_manifest(store.root)
+    (known / RECORD).write_text((known / RECORD).read_text().replace("74.2", '"a minute"'))
+    assert [release.version for release in store.releases("uv")] == ["2.0"]
+
+
 def test_a_failed_making_leaves_nothing(store):
     with store.lock():
         with pytest.raises(ZeroDivisionError):

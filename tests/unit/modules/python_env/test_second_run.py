@@ -18,6 +18,21 @@ def test_a_second_run_writes_nothing_and_needs_neither_uv_nor_wheels(run, root):
     assert result["diff"]["before"] == result["diff"]["after"] == first["diff"]["after"]
 
 
+def test_a_root_from_before_seconds_were_kept_is_right_as_it_is(run, root):
+    run()
+    (record,) = (root / "store").glob("*/.armstage.json")
+    forget_seconds(record, root / "manifest.json")
+    before = snapshot(root)
+    assert not run()["changed"]
+    assert snapshot(root) == before
+
+
+def forget_seconds(*files):
+    for file in files:
+        lines = file.read_text().splitlines(keepends=True)
+        file.write_text("".join(line for line in lines if '"seconds"' not in line))
+
+
 def test_bytecode_that_python_leaves_behind_is_no_change(run, root):
     run()
     (site(root) / "torch/__pycache__").mkdir()
