@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import sys
 from pathlib import Path
 
@@ -36,7 +35,7 @@ def result_of(variables):
 
 
 def preflight_json(report):
-    return json.dumps(report, indent=2, sort_keys=True) + "\n"
+    return build.text(report)
 
 
 def preflight_page(report):

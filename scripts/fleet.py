@@ -6,8 +6,9 @@
     ./armstage verify --fleet -i inventory/slurm --nodes 'gb[01-16]' --partition gb200 --json fleet.json
 
 Runs `bin/armstage-preflight --json` of the staged root or, where that is not staged, the proof. Nodes that fail, hang
-or don't answer are reported and hold up no other. Exit status: 0 all ready, 1 warnings or nodes that were not asked,
-2 a node that should work and does not, 3 it could not run.
+or don't answer are reported and hold up no other. As `./armstage preflight` does, it writes `report.json` and
+`report.html` into `armstage-report`; `-e preflight_report=FOLDER` for another folder, empty for none. Exit status:
+0 all ready, 1 warnings or nodes that were not asked, 2 a node that should work and does not, 3 it could not run.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -24,8 +26,11 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT / "module_utils"))
 
 from armstage.errors import ArmstageError  # noqa: E402
-from armstage.files import write_atomic  # noqa: E402
+from armstage.files import write_atomic, write_files  # noqa: E402
+from armstage.preflight.report import build, html  # noqa: E402
 from armstage.slurm import fleet, hostlist, nodes  # noqa: E402
+
+REPORT = "armstage-report"
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -61,15 +66,17 @@ def text_of(value: object) -> str:
     return str(value.get("__ansible_unsafe", "")) if isinstance(value, dict) else str(value)
 
 
-def root_of(options: argparse.Namespace, host: str) -> str:
-    """`armstage_root` as it is for a host, templates and all."""
+def variables_of(options: argparse.Namespace, host: str) -> tuple[str, str]:
+    """`armstage_root` and `preflight_report` as they are for a host, templates and all."""
     extra = [word for each in options.extra_vars for word in ("-e", each)]
-    command = ["ansible", host, "-i", options.inventory, "-c", "local", *extra, "-o", "-m", "debug", "-a"]
-    done = subprocess.run([*command, "msg={{ armstage_root }}"], capture_output=True, text=True, check=False)
+    wanted = json.dumps({"msg": ["{{ armstage_root }}", "{{ preflight_report | default(" + repr(REPORT) + ") }}"]})
+    command = ["ansible", host, "-i", options.inventory, "-c", "local", *extra, "-o", "-m", "debug", "-a", wanted]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = done.stdout.partition("=> ")[2].strip()
     if done.returncode or not found:
         raise ArmstageError(f"Failed to read `armstage_root` of `{host}`: {(done.stdout + done.stderr).strip()[:300]}")
-    return json.loads(found)["msg"]
+    root, report = json.loads(found)["msg"]
+    return root, report
 
 
 def command_for(root: str) -> list[str]:
@@ -79,7 +86,8 @@ def command_for(root: str) -> list[str]:
     return ["/bin/sh", "-c", f'if [ -x "$0" ]; then exec "$0" --json; fi; {proof}', preflight]
 
 
-def check(options: argparse.Namespace) -> list[fleet.Answer]:
+def check(options: argparse.Namespace) -> tuple[list[fleet.Answer], str]:
+    """The answers, and the folder for the report."""
     hosts = {name: variables for name, variables in inventory(options).items() if "slurm_state" in variables}
     named = hostlist.expand(options.nodes)
     found = {
@@ -94,26 +102,32 @@ def check(options: argparse.Namespace) -> list[fleet.Answer]:
         )
     unusable = {name: text_of(hosts[name]["slurm_unusable"]) for name in found}
     asked, others = fleet.select(list(found.values()), unusable)
+    root, report = variables_of(options, next(iter(found)))
     if not asked:
-        return others
-    root = root_of(options, asked[0])
+        return others, report
     more = shlex.split(options.srun)
-    return [
-        *fleet.ask(fleet.Fleet(command_for(root), asked, options.partition, options.timeout, options.wait, more)),
-        *others,
-    ]
+    command = fleet.Fleet(command_for(root), asked, options.partition, options.timeout, options.wait, more)
+    return [*fleet.ask(command), *others], report
+
+
+def write_report(folder: str, answers: Sequence[fleet.Answer], seconds: int) -> None:
+    report = build.report(fleet.results(answers, seconds))
+    write_files(folder, {"report.json": build.text(report).encode(), "report.html": html.page(report).encode()})
+    print(f"report: {Path(folder, 'report.html').absolute()}")
 
 
 def main() -> int:
     options = parse(sys.argv[1:])
     try:
-        answers = check(options)
+        answers, report = check(options)
+        print("\n".join(fleet.table(answers)))
+        if options.json:
+            write_atomic(options.json, json.dumps({"nodes": [asdict(answer) for answer in answers]}, indent=1) + "\n")
+        if report:
+            write_report(report, answers, options.timeout)
     except ArmstageError as error:
         print(f"armstage: {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""), file=sys.stderr)
         return 3
-    print("\n".join(fleet.table(answers)))
-    if options.json:
-        write_atomic(options.json, json.dumps({"nodes": [asdict(answer) for answer in answers]}, indent=1) + "\n")
     return fleet.exit_status(answers)
 
 

@@ -1,4 +1,4 @@
-"""One command on many nodes by one srun: Slurm is the fan-out, every node answers with one line, or with nothing."""
+"""One command on many nodes by one srun: Slurm is the fan-out, every node answers as one task, or with nothing."""
 
 from __future__ import annotations
 
@@ -17,17 +17,30 @@ from .commands import environment, said
 from .nodes import Node
 from .step import PATH, program
 
-# $1 seconds, the rest the command. One line a node, for srun passes whole lines on; other lines are a TaskProlog's.
+# $1 seconds, the rest the command. Other text on standard output is a TaskProlog's.
 ANSWER = """\
 limit=$1; shift
 output=$(timeout -k 5 "$limit" "$@" 2>&1 </dev/null); status=$?
-output=$(printf %s "$output" | base64 | tr -d '\\n')
-printf '%s %s %s %s\\n' armstage-fleet "${SLURMD_NODENAME:-$(uname -n)}" "$status" "$output"
+printf 'armstage-fleet %s %s ' "${SLURMD_NODENAME:-$(uname -n)}" "$status"
+printf %s "$output" | base64 | tr -d '\\n'
+echo .
 """
-_LINE = re.compile(r"^armstage-fleet (\S+) (\d+) (\S*)$", re.MULTILINE)
+_ANSWER = re.compile(r"armstage-fleet (\S+) (\d+) ([A-Za-z0-9+/=]*)\.")
+_LABELLED = re.compile(r"^ *(\d+): (.*)$", re.MULTILINE)
 TIMED_OUT = (124, 137)
 STATUS = {0: "ready", 1: "warnings", 2: "blocked"}
 """Exit status of bin/armstage-preflight -> its verdict."""
+
+HINTS = {
+    "timed out": "Look on the node: a filesystem or a driver that hangs looks like this; `--timeout` allows more time",
+    "no answer": "See what Slurm says of it: `scontrol show node`, and the log of its slurmd",
+    "failed": "Run `bin/armstage-preflight` on the node by hand to see all that it says",
+    "busy": "Ask again when its jobs have ended",
+    "unusable": "See what Slurm says of it: `sinfo --list-reasons`, `scontrol show node`",
+}
+"""What to do about a node without findings, by the verdict of its answer."""
+
+NOT_ASKED = ("busy", "unusable")
 
 
 @dataclass(frozen=True)
@@ -49,7 +62,7 @@ class Fleet:
             f"--nodelist={hostlist.compress(self.nodes)}",
             *(f"--nodes={len(self.nodes)}", f"--ntasks={len(self.nodes)}", "--ntasks-per-node=1"),
             *("--no-kill", "--wait=0", "--kill-on-bad-exit=0", "--quiet", "--chdir=/", "--input=none"),
-            *("--propagate=NONE", "--mpi=none", "--export=HOME,USER,LOGNAME,PATH,LANG"),
+            *("--label", "--propagate=NONE", "--mpi=none", "--export=HOME,USER,LOGNAME,PATH,LANG"),
             *((f"--jobid={os.environ['SLURM_JOB_ID']}", "--overlap") if inside else (f"--time={self.minutes}",)),
             *((f"--partition={self.partition}",) if self.partition and not inside else ()),
             *self.arguments,
@@ -88,7 +101,7 @@ def ask(fleet: Fleet) -> list[Answer]:
     """Run it: an answer for every node. Raises ArmstageError where srun could not start at all."""
     variables = {**environment(), "PATH": PATH, "LANG": "C.UTF-8"}
     done = run(fleet.argv(program("srun")), timeout=fleet.wait + fleet.seconds + 30, env=variables, max_output=1 << 28)
-    answers = {answer.node: answer for answer in map(parse_answer, _LINE.findall(done.out))}
+    answers = {answer.node: answer for answer in map(parse_answer, whole(done.out))}
     if not answers:
         raise ArmstageError(
             f"No node answered: {said(done.err, done.rc)}", hint="See `sinfo` and `squeue --me --start`"
@@ -97,8 +110,19 @@ def ask(fleet: Fleet) -> list[Answer]:
     return [answers.get(name) or Answer(name, "no answer", missing) for name in fleet.nodes]
 
 
+def whole(output: str) -> list[tuple[str, str, str]]:
+    """(node, exit status, output in base64) of every answer that is complete in what ``srun --label`` printed.
+
+    Slurm passes a task's output on in pieces of 1024 bytes, between those of others; the labels tell whose each is.
+    """
+    tasks: dict[str, str] = {}
+    for task, piece in _LABELLED.findall(output):
+        tasks[task] = tasks.get(task, "") + piece
+    return [found for text in tasks.values() for found in _ANSWER.findall(text)]
+
+
 def parse_answer(line: tuple[str, str, str]) -> Answer:
-    """(node, exit status, output in base64) of one line."""
+    """What one node said, of ``whole``."""
     node, status, output = line[0], int(line[1]), base64.b64decode(line[2]).decode("utf-8", "replace")
     if status in TIMED_OUT:
         return Answer(node, "timed out", _last(output))
@@ -128,6 +152,26 @@ def table(answers: Sequence[Answer]) -> list[str]:
         f"{verdict:10} {len(names):5}  {hostlist.compress(names)}{'  ' + detail if detail else ''}"
         for (verdict, detail), names in rows
     ]
+
+
+def results(answers: Sequence[Answer], seconds: int) -> dict[str, dict[str, Any]]:
+    """Node -> what the report takes: its findings, or ``msg`` and ``hint`` for why there are none, and whether it was
+    ``asked``. ``seconds`` is what each was given."""
+    return {answer.node: _result(answer, seconds) for answer in answers}
+
+
+def _result(answer: Answer, seconds: int) -> dict[str, Any]:
+    if "checks" in answer.result:
+        return dict(answer.result)
+    if answer.result:
+        said = f"It has no `bin/armstage-preflight`; the proof that was run instead says: {answer.verdict}"
+        return {"msg": said, "hint": "Stage again: ./armstage stage"}
+    verdict = f"timed out after {seconds} s" if answer.verdict == "timed out" else answer.verdict
+    return {
+        "msg": f"{verdict}: {answer.detail}" if answer.detail else verdict,
+        "hint": HINTS[answer.verdict],
+        "asked": answer.verdict not in NOT_ASKED,
+    }
 
 
 def exit_status(answers: Sequence[Answer]) -> int:

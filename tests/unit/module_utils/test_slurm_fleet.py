@@ -1,6 +1,8 @@
 """What the nodes of a fleet answer, and draining: the parts without Slurm."""
 
 import base64
+import subprocess
+from itertools import zip_longest
 
 import pytest
 from ansible.module_utils.armstage.slurm import drain, fleet, nodes
@@ -28,6 +30,57 @@ def test_what_one_node_says(output, status, verdict, detail):
     assert (found.verdict, found.detail) == (verdict, detail)
 
 
+def labelled(texts, size=1024):
+    """What `srun --label` prints of these tasks: pieces of them, in turn, each with a newline of its own."""
+    pieces = [[text[at : at + size] for at in range(0, len(text), size)] for text in texts]
+    lines = [
+        f"{task}: {line}"
+        for turn in zip_longest(*pieces, fillvalue="")
+        for task, piece in enumerate(turn)
+        for line in piece.splitlines()
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1024, 10**6])
+def test_answers_that_arrive_in_pieces_between_each_other_are_whole(size):
+    said = {f"gb{number:02}": base64.b64encode(f"{number}".encode() * 5000).decode() for number in range(12)}
+    texts = [f"hello\narmstage-fleet {node} 0 {text}.\n" for node, text in said.items()]
+    assert fleet.whole(labelled(texts, size)) == [(node, "0", text) for node, text in said.items()]
+
+
+def test_an_answer_that_was_cut_off_is_none():
+    text = f"armstage-fleet gb01 0 {base64.b64encode(b'x' * 3000).decode()}.\n"
+    assert len(fleet.whole(labelled([text]))) == 1
+    assert fleet.whole(labelled([text[:-2]])) == fleet.whole(labelled([text[:40]])) == fleet.whole("") == []
+
+
+def test_the_shell_says_what_whole_reads():
+    command = [*("/bin/sh", "-c", fleet.ANSWER, "sh", "5"), *("sh", "-c", "echo out; echo err >&2; exit 3")]
+    environ = {"PATH": "/usr/bin:/bin", "SLURMD_NODENAME": "gb07"}
+    text = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
+    assert [fleet.parse_answer(found) for found in fleet.whole(labelled([text]))] == [
+        fleet.Answer("gb07", "failed", "err")
+    ]
+
+
+def test_what_the_report_is_given():
+    findings = {"checks": [], "lines": [], "verdict": "ready"}
+    answers = [
+        fleet.Answer("a", "ready", "", findings),
+        fleet.Answer("b", "timed out", "half a li"),
+        fleet.Answer("c", "ready", "", {"ok": True, "torch": "2.11.0"}),
+        *(fleet.Answer(verdict, verdict, "why") for verdict in ("failed", "no answer", "busy", "unusable")),
+    ]
+    results = fleet.results(answers, 300)
+    assert results["a"] == findings
+    assert results["b"]["msg"] == "timed out after 300 s: half a li"
+    assert results["c"]["msg"].startswith("It has no `bin/armstage-preflight`; ")
+    assert [name for name, result in results.items() if not result.get("asked", True)] == ["busy", "unusable"]
+    assert all(results[name]["msg"] == f"{name}: why" for name in ("failed", "no answer", "busy", "unusable"))
+    assert len({result["hint"] for name, result in results.items() if name != "a"}) == 6
+
+
 def test_busy_and_unusable_nodes_are_not_asked():
     found = [nodes.Node(name, states=(state,)) for name, state in {"a": "IDLE", "b": "ALLOCATED", "c": "DOWN"}.items()]
     asked, others = fleet.select(found, {"a": "", "b": "", "c": "is down"})
@@ -49,7 +102,9 @@ def test_nodes_that_say_the_same_share_a_line_and_the_worst_come_last():
 def test_one_srun_asks_all(monkeypatch):
     monkeypatch.setattr("os.environ", {})
     command = fleet.Fleet(["preflight", "--json"], ["gb01", "gb02", "gb04"], "gb200").argv()
-    assert {"--nodelist=gb[01-02,04]", "--nodes=3", "--ntasks=3", "--no-kill", "--partition=gb200"} <= set(command)
+    assert {"--nodelist=gb[01-02,04]", "--nodes=3", "--ntasks=3", "--no-kill", "--label", "--partition=gb200"} <= set(
+        command
+    )
     monkeypatch.setattr("os.environ", {"SLURM_JOB_ID": "7"})
     command = fleet.Fleet(["preflight"], ["gb01"], "gb200").argv()
     assert {"--jobid=7", "--overlap"} <= set(command)

@@ -10,12 +10,25 @@ import jsonschema
 import pytest
 from ansible.module_utils.armstage.preflight.report import build, plot, terminal
 from ansible.module_utils.armstage.preflight.report import html as page_of
+from ansible.module_utils.armstage.preflight.report import node as node_of
 from ansible.module_utils.armstage.preflight.report.markup import Markup, element, escape, prose
 
 from . import reports
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[3] / "docs/report.schema.json").read_text())
 VALID = jsonschema.Draft202012Validator(SCHEMA, format_checker=jsonschema.FormatChecker())
+
+
+RELEASE = {
+    "name": "env-cu130",
+    "version": "2.11.0",
+    "source": {"kind": "pypi"},
+    "digest": "ab" * 32,
+    "size": 4791221245,
+    "files": 9,
+    "created": "2026-10-01T00:00:00Z",
+    "elf": {"aarch64": 3},
+}
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +63,36 @@ class TestJson:
         report = build.report({"good": three["spark-2"], "lost": three["spark-3"]})
         assert report["verdict"] == "unknown"
         assert report["actions"][0]["name"] == "no answer"
+
+    def test_a_host_that_was_not_to_be_asked_is_no_failure(self, three):
+        busy = {"msg": "busy", "hint": "Ask again", "asked": False}
+        report = build.report({"good": three["spark-2"], "lost": {"msg": "gone", "hint": "Look"}, "busy": busy})
+        assert [error.message for error in VALID.iter_errors(report)] == []
+        assert [(each["status"], each["name"], each["hint"], each["hosts"]) for each in report["actions"]] == [
+            ("FAIL", "no answer", "Look", ["lost"]),
+            ("WARN", "not asked", "Ask again", ["busy"]),
+        ]
+        assert "not asked" in page_of.page(report)
+
+    def test_what_was_staged_has_its_size_and_its_time(self, three):
+        result = json.loads(json.dumps(three["spark-2"]))
+        new = {**RELEASE, "created": "2026-11-30T12:00:00Z", "seconds": 191.4}
+        result["host"]["staged"] = {"root": "/r", "index": "cu130", "releases": [new, {**RELEASE, "seconds": None}]}
+        report = build.report({"one": result})
+        assert [error.message for error in VALID.iter_errors(report)] == []
+        assert [each["seconds"] for each in report["hosts"][0]["host"]["staged"]["releases"]] == [191.4, None]
+        page = page_of.page(report)
+        assert page.count("3 min 11 s") == 1
+        assert "2026-11-30 12:00" in page
+        new["seconds"] = -1
+        assert [error.message for error in VALID.iter_errors(report)] == ["-1 is less than the minimum of 0"]
+
+    def test_what_an_older_program_says_is_shown(self, three):
+        result = json.loads(json.dumps(three["spark-2"]))
+        result["host"]["staged"] = {"root": "/r", "index": "cu130", "releases": [RELEASE]}
+        report = build.report({"one": result})
+        assert [error.message for error in VALID.iter_errors(report)] == []
+        assert "4.79 GB" in page_of.page(report)
 
     def test_names_are_ordered_as_people_do(self, three):
         report = build.report({f"node{number}": three["spark-2"] for number in (10, 9, 1)})
@@ -250,6 +293,13 @@ class TestFigures:
             sizes = plot.parts(reading)
             assert sum(sizes.values()) == pytest.approx(reading["MemTotal"], rel=0.02)
             assert min(sizes.values()) >= 0
+
+    @pytest.mark.parametrize(
+        ("seconds", "shown"),
+        [(None, ""), (0, "0.0 s"), (6.12, "6.1 s"), (59.94, "59.9 s"), (119.9, "2 min 0 s"), (3700.2, "61 min 40 s")],
+    )
+    def test_durations(self, seconds, shown):
+        assert node_of.duration(seconds) == shown
 
     def test_a_line_is_broken_where_a_value_is_missing(self):
         series = {

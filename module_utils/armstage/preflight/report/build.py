@@ -6,6 +6,7 @@ The shape is that of docs/report.schema.json; ``SCHEMA`` rises when it changes f
 from __future__ import annotations
 
 import datetime
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -22,7 +23,8 @@ GRAVEST_FIRST = (BLOCKED, UNKNOWN, WARNINGS, READY)
 PAGE_CACHE_KEYS = ("changed", "helped", "freed_bytes", "message", "before", "after")
 
 Results = Mapping[str, Mapping[str, Any]]
-"""Host -> what preflight_info returned, or what Ansible says of a host that it could not reach or that failed."""
+"""Host -> what preflight_info returned; of a host that gave no answer ``msg``, as Ansible says it, and with it maybe
+``hint``, and ``asked`` False where that was meant to be so."""
 
 
 def report(results: Results, generated: datetime.datetime | None = None) -> dict[str, Any]:
@@ -41,14 +43,21 @@ def report(results: Results, generated: datetime.datetime | None = None) -> dict
     }
 
 
+def text(report: Mapping[str, Any]) -> str:
+    """The content of report.json."""
+    return json.dumps(report, indent=2, sort_keys=True) + "\n"
+
+
 def host(name: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    """One host; ``error`` says why it has no checks, else it is empty."""
+    """One host; ``error`` says why it has no checks and ``hint`` what to do, else they are empty."""
     answered = "checks" in result and "verdict" in result
     dropped = result.get("page_cache")
     return {
         "name": name,
         "verdict": result["verdict"] if answered else UNKNOWN,
         "error": "" if answered else str(result.get("msg") or "It gave no answer"),
+        "hint": "" if answered else str(result.get("hint") or "Reach the node, and run again"),
+        "asked": bool(result.get("asked", True)),
         "checks": [dict(check) for check in result["checks"]] if answered else [],
         "host": dict(result.get("host") or {}),
         "page_cache": {key: dropped[key] for key in PAGE_CACHE_KEYS if key in dropped} if dropped else None,
@@ -78,7 +87,8 @@ def actions(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found: dict[tuple[str, str, str], dict[str, Any]] = {}
     for host in hosts:
         if host["error"]:
-            entry = _action(found, FAIL, "", "no answer", host["error"], "Reach the node, and run again")
+            status, what = (FAIL, "no answer") if host["asked"] else (WARN, "not asked")
+            entry = _action(found, status, "", what, host["error"], host["hint"])
             entry["hosts"].append(host["name"])
         for check in host["checks"]:
             if check["status"] in (FAIL, WARN):

@@ -57,7 +57,7 @@ def node(number: int, host: Mapping[str, Any], columns: Sequence[Mapping[str, st
 def about(host: Mapping[str, Any]) -> str:
     """A node in a few words: its GPUs and driver, or why it says nothing."""
     if host["error"]:
-        return "no answer"
+        return "no answer" if host["asked"] else "not asked"
     cuda = host["host"].get("cuda") or {}
     names = [gpu.get("name") or "GPU" for gpu in cuda.get("gpus", ())]
     gpus = [f"{names.count(name)}x {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
@@ -81,6 +81,7 @@ def _cell(number: int, column: Mapping[str, str], check: Mapping[str, Any] | Non
 def _inside(number: int, host: Mapping[str, Any]) -> Iterable[Markup]:
     if host["error"]:
         yield element("p", prose(host["error"]), class_="detail")
+        yield element("p", prose(host["hint"]), class_="hint")
         return
     by_status = {status: [check for check in host["checks"] if check["status"] == status] for status in ORDER}
     open_ones = by_status[FAIL] + by_status[WARN]
@@ -132,7 +133,7 @@ def _figures(host: Mapping[str, Any]) -> Iterable[Markup]:
 
 
 def _staged(host: Mapping[str, Any]) -> Iterable[Markup]:
-    """What is staged, each with its size as a bar."""
+    """What is staged, each with its size as a bar, when it was staged, and how long that took."""
     staged = host["host"].get("staged") or {}
     releases = staged.get("releases") or []
     if not releases:
@@ -143,27 +144,30 @@ def _staged(host: Mapping[str, Any]) -> Iterable[Markup]:
             "tr",
             element("th", release["name"], scope="row"),
             element("td", release["version"]),
-            element("td", (release["source"] or {}).get("kind", "")),
             element(
                 "td",
                 element("span", style=f"width:{100 * (release['size'] or 0) / largest:.1f}%", class_="size"),
                 decimal(release["size"] or 0),
                 class_="number",
             ),
+            element("td", duration(release.get("seconds"))),
             element("td", str(release["created"])[:16].replace("T", " ")),
+            element("td", (release["source"] or {}).get("kind", "")),
             element("td", element("code", str((release["source"] or {}).get("sha256") or release["digest"])[:12])),
         )
         for release in releases
     ]
     heads = [
         element("th", name, scope="col")
-        for name in ("component", "version", "source", "size", "staged (UTC)", "sha256")
+        for name in ("component", "version", "size", "took", "staged (UTC)", "source", "sha256")
     ]
     yield element(
         "details",
         element("summary", "Staged in ", element("code", staged["root"])),
         element(
-            "div", element("table", element("thead", element("tr", heads)), element("tbody", rows)), class_="scroll"
+            "div",
+            element("table", element("thead", element("tr", heads)), element("tbody", rows), class_="staged"),
+            class_="scroll",
         ),
         class_="quiet",
     )
@@ -175,6 +179,16 @@ def decimal(count: float) -> str:
         if count >= size:
             return f"{count / size:.3g} {unit}"
     return f"{count:.0f} B"
+
+
+def duration(seconds: float | None) -> str:
+    """74.2 -> ``1 min 14 s``; empty where a root is older than the record of it."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
 
 
 def _facts(host: Mapping[str, Any]) -> Iterable[Markup]:
