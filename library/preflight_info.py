@@ -1,7 +1,6 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Ansible's side of armstage.preflight."""
 
 from __future__ import annotations
 
@@ -85,13 +84,13 @@ options:
 attributes:
   check_mode:
     support: full
-    description: The module only reads and behaves the same in check mode.
+    description: Runs the same in check mode, it changes nothing.
   diff_mode:
     support: none
-    description: Nothing is changed, so there is nothing to show.
+    description: Has no diff, it changes nothing.
   platform:
     support: full
-    description: Linux.
+    description: The systems it runs on.
     platforms: linux
 """
 
@@ -179,6 +178,10 @@ host:
     cuda_facts), C(memory) and C(staged).
   returned: always
   type: dict
+hint:
+  description: What to do about a failure.
+  returned: failure
+  type: str
 """
 
 from ansible.module_utils.armstage.errors import ArmstageError

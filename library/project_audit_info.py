@@ -135,6 +135,10 @@ ignored:
   returned: always
   type: int
   sample: 0
+hint:
+  description: What to do about a failure.
+  returned: failure
+  type: str
 """
 
 from ansible.module_utils.armstage.audit.facts import Facts, node_facts, read_compatibility

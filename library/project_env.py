@@ -120,6 +120,10 @@ commands:
   type: list
   elements: str
   sample: ["uv run --no-sync python train.py"]
+hint:
+  description: What to do about a failure.
+  returned: failure
+  type: str
 """
 
 from pathlib import Path

@@ -68,6 +68,10 @@ kept:
   returned: always
   type: dict
   sample: {aarch64: 41, x86_64: 60}
+hint:
+  description: What to do about a failure.
+  returned: failure
+  type: str
 """
 
 from ansible.module_utils.armstage.errors import ArmstageError

@@ -1,3 +1,4 @@
+#!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
@@ -11,7 +12,7 @@ description:
   - Sources C(env.sh) of a staged root, imports torch from the environment it chose and decodes a short H.264 clip with
     torchcodec, whose frames must have the expected number, shape and mean values. Where the node has a GPU, a small
     kernel runs too.
-  - Only reads. A proof that fails is a result with O(ignore:ok=false), not a failed module.
+  - Only reads. A proof that fails is a result with RV(ok=false), not a failed module.
 author: armstage maintainers (@armstage)
 options:
   root:

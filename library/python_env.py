@@ -149,7 +149,7 @@ attributes:
     description: Shows the releases and the link before and after.
     support: full
   platform:
-    description: The hosts that it runs on.
+    description: The systems it runs on.
     support: full
     platforms: linux
 """

@@ -1,3 +1,4 @@
+#!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
@@ -53,6 +54,10 @@ written:
   type: list
   elements: str
   sample: [env.sh]
+hint:
+  description: What to do about a failure.
+  returned: failure
+  type: str
 """
 
 import base64

@@ -68,6 +68,10 @@ kept:
   description: Nodes that someone else drained, and their reason.
   returned: always
   type: dict
+hint:
+  description: What to do about a failure.
+  returned: failure
+  type: str
 """
 
 from ansible.module_utils.armstage.errors import ArmstageError
@@ -83,8 +87,8 @@ ARGUMENT_SPEC = {
 }
 
 
-def main():
-    module = AnsibleModule(ARGUMENT_SPEC, supports_check_mode=True)
+def main() -> None:
+    module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
     wanted = module.params
     try:
         plan = drain.plan(drain.read(wanted["nodes"]), wanted["state"], wanted["mark"])

@@ -1,5 +1,7 @@
+#!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -13,13 +15,13 @@ description:
   - A host that can't be reached is asked once, whatever the number of its addresses.
 attributes:
   check_mode:
-    description: Runs the same; it changes nothing.
+    description: Runs the same in check mode, it changes nothing.
     support: full
   diff_mode:
-    description: There is nothing to show.
+    description: Has no diff, it changes nothing.
     support: none
   platform:
-    description: Target OS that it runs on.
+    description: The systems it runs on.
     support: full
     platforms: posix
 options:

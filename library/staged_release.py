@@ -1,5 +1,7 @@
+#!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -22,7 +24,7 @@ attributes:
     description: Shows the component's releases and links before and after.
     support: full
   platform:
-    description: Target OS that can be staged on.
+    description: The systems it runs on.
     support: full
     platforms: linux
 options:

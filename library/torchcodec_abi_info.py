@@ -1,6 +1,6 @@
 #!/usr/bin/python
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ options:
     type: str
 attributes:
   check_mode:
-    description: Can run in check mode and return the same.
+    description: Runs the same in check mode, it changes nothing.
     support: full
   diff_mode:
-    description: Will return details on what has changed.
+    description: Has no diff, it changes nothing.
     support: none
   platform:
-    description: Target OS that can be operated against.
+    description: The systems it runs on.
     platforms: linux
     support: full
 """
