@@ -21,9 +21,9 @@ from armstage.audit.facts import FAMILY
 from armstage.audit.locks import applies
 from armstage.audit.pep508 import AARCH64, Requirement, normalize
 from armstage.audit.readers import toml
-from armstage.readers.nodes import Items, Table
 from armstage.errors import ArmstageError
 from armstage.project import target
+from armstage.readers.nodes import Items, Table
 
 ON_AARCH64 = "platform_machine == 'aarch64'"
 ELSEWHERE = "platform_machine != 'aarch64'"
@@ -38,7 +38,7 @@ def project_target(texts, nodes, staged, python, compatibility, index="auto", un
     try:
         return target.decide(texts, wishes, compatibility)
     except ArmstageError as error:
-        return {"refusal": f"{error.message}\nhint: {error.hint}"}
+        return {"refusal": error.text}
 
 
 def pyproject_for_aarch64(text, wanted):
