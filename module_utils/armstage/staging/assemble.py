@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,7 +20,7 @@ from ..errors import ArmstageError
 from ..run import run
 from ..wheels import installed, literals
 from . import venv
-from .pins import Pin, confirmed, disagreement, read_pins, read_pylock, write_pins
+from .pins import Pin, confirmed, disagreement, named, read_pins, read_pylock, unconditional, write_pins
 from .uv import Uv
 
 BUILDS = ("torch", "torchvision", "torchcodec")
@@ -74,6 +74,7 @@ def assemble(
         venv.finish(folder, python)
         site = venv.site_packages(folder, python)
         packages = {name: found.version for name, found in installed(str(site)).items()}
+        require_installed(requirements or unconditional(lock), packages, uv.path)
         builds = _builds(site, packages)
         check_builds(tag, packages, builds)
         elf = _count_elf(folder, machine)
@@ -88,6 +89,20 @@ def assemble(
         library_dirs=needed,
         lock_sha256=hashlib.sha256((folder / LOCK).read_bytes()).hexdigest(),
     )
+
+
+def require_installed(requirements: Iterable[str], packages: Mapping[str, str], uv: str) -> None:
+    """Raise ArmstageError unless what was required is there, whatever uv said of it. Pure.
+
+    What a marker may leave out is not looked for.
+    """
+    for requirement in requirements:
+        name = named(requirement)
+        if name and name not in packages and ";" not in requirement:
+            raise ArmstageError(
+                f"Expected `{requirement}` to be installed, but found no `{name}` in the environment",
+                hint=f"`{uv}` said that all went well: look whether it is a uv (uv --version), then run again",
+            )
 
 
 @contextlib.contextmanager
@@ -195,7 +210,8 @@ def compiler(choice: str, minor: str) -> str:
     if choice in ("", "none"):
         return ""
     if choice == "auto":
-        return shutil.which(f"python{minor}") or (sys.executable if _minor_of(sys.executable) == minor else "")
+        found = shutil.which(f"python{minor}") or ""  # which may be a shim of a Python that is not installed
+        return next((path for path in (found, sys.executable) if path and _minor_of(path) == minor), "")
     found = _minor_of(choice)
     if found != minor:
         raise ArmstageError(

@@ -95,11 +95,11 @@ def from_options(options: Mapping[str, Any]) -> Desired:
         links={_link(link): _inside(target) for link, target in links.items()},
         elf_machine=known_machine(options["elf_machine"]),
         present=options["state"] == "present",
-        keep=_at_least("keep", options["keep"], 0),
+        keep=at_least("keep", options["keep"], 0),
         edits=tuple(options["replace"] or ()),
         index_url=options["index_url"] or "",
         unreachable=options["unreachable"] or {},
-        timeout=_at_least("timeout", options["timeout"], 1),
+        timeout=at_least("timeout", options["timeout"], 1),
         run=options["run_id"] or "",
         required=options["required"],
     )
@@ -117,7 +117,7 @@ def _source(options: Mapping[str, Any], strip_components: int) -> Source:
         )
     own = options.get("strip_components")
     layout = Layout(
-        strip_components=_at_least("strip_components", strip_components if own is None else own, 0),
+        strip_components=at_least("strip_components", strip_components if own is None else own, 0),
         select=_inside(options.get("select") or "."),
         into=_inside(options.get("into") or "."),
     )
@@ -155,7 +155,9 @@ def _inside(path: Any) -> str:
     return "" if plain == "." else plain
 
 
-def _at_least(option: str, value: Any, least: int) -> Any:
-    if value < least:
-        raise ArmstageError(f"Expected `{option}` to be at least {least}, but received: `{value}`")
+def at_least(option: str, value: Any, least: int) -> Any:
+    if not least <= value:  # nan is neither
+        raise ArmstageError(
+            f"Expected `{option}` to be at least {least}, but received: `{value}`", hint=f"Correct `{option}`"
+        )
     return value

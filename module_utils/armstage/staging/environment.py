@@ -19,9 +19,10 @@ from typing import Any
 from ..elf.reader import known_machine
 from ..errors import ArmstageError
 from ..files import read_text
+from .desired import at_least
 from .folders import root_folder
 from .pins import NAME, exact_version, read_pins
-from .transport import without_credentials
+from .transport import local_path, without_credentials
 from .uv import Places
 from .venv import Interpreter, interpreter
 
@@ -135,15 +136,15 @@ def from_options(options: Mapping[str, Any]) -> Desired:
         constraints=_text("constraints", options["constraints"]),
         platform=options["python_platform"],
         machine=known_machine(options["elf_machine"]),
-        compile_python=options["compile_python"],
+        compile_python=options["compile_python"] or "none",
         mirror=_place(options["mirror"] or ""),
         find_links=tuple(_place(place) for place in options["find_links"] or ()),
         uv=options["uv"],
         cache_dir=options["cache_dir"] or "",
         offline=options["offline"],
-        timeout=options["timeout"],
+        timeout=at_least("timeout", options["timeout"], 1),
         expected_size=options["expected_size"] or 0,
-        keep=options["keep"],
+        keep=at_least("keep", options["keep"], 0),
         present=present,
         run=options["run_id"] or "",
     )
@@ -173,7 +174,7 @@ def _sources(options: Mapping[str, Any]) -> tuple[Source, ...]:
 
 def _requirement(text: str) -> str:
     """One requirement with its spaces in order; options of pip, URLs and folders are refused."""
-    plain = " ".join(text.split())
+    plain = " ".join(re.sub(r"(^|\s)#.*", "", text).split())
     if not re.match(rf"{NAME}\s*($|[\[<>;(]|[=!~]=)", plain) or "--" in plain:
         raise ArmstageError(
             f"Expected a requirement such as torch==2.11.0, but received: `{text}`",
@@ -197,4 +198,6 @@ def _text(option: str, value: str | None) -> str:
 
 def _place(place: str) -> str:
     """A URL as it is, a folder by its full path: uv runs in another folder."""
-    return place if not place or "://" in place else os.path.abspath(os.path.expanduser(place))
+    if not place or "://" in place:
+        return place
+    return os.path.abspath(local_path(place))

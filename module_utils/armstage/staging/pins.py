@@ -91,6 +91,18 @@ def confirmed(pins: Iterable[Pin], known: dict[str, Pin]) -> list[Pin]:
     return checked
 
 
+def unconditional(lock: str) -> list[str]:
+    """The pins of a requirements file that hold everywhere: those without a marker."""
+    lines = re.sub(r"\\\n", " ", lock).splitlines()
+    return [match[0] for line in lines if ";" not in line and (match := re.match(PINNED, line))]
+
+
+def named(requirement: str) -> str:
+    """The normalised name of the project that a requirement is of, or an empty string."""
+    found = re.match(rf"\s*({NAME})", requirement)
+    return normalise(found[1]) if found else ""
+
+
 def exact_version(requirement: str) -> tuple[str, str] | None:
     """`torch==2.11.0` -> its normalised name and version; None where it is a range."""
     found = re.match(PINNED, requirement)

@@ -160,6 +160,22 @@ MEANINGS = (
         "Write it as in PEP 508, for example torch==2.11.0",
     ),
     Meaning(
+        r"Failed to parse environment variable `(?P<name>[^`]+)` with invalid value `(?P<value>[^`]*)`: (?P<why>.+)$",
+        "uv does not understand `{name}={value}`: {why}",
+        "Correct or unset {name} on the host that stages",
+    ),
+    Meaning(
+        r"Failed to initialize cache at `(?P<path>[^`]+)`.*: (?P<why>[^:]+\(os error \d+\))",
+        "uv can't use its cache `{path}`: {why}",
+        "Give a folder that this user may write in as `cache_dir`",
+    ),
+    Meaning(
+        r"Failed to inspect Python interpreter from [\w ]+ at `(?P<path>[^`]+)`.*?(?:failed with (?P<why>.+?))?"
+        r"(?: \[stderr\].*)?$",
+        "The Python `{path}` does not run on this host: {why}",
+        "Give another as `compile_python`, or none",
+    ),
+    Meaning(
         r"unexpected argument '(?P<what>[^']+)'|invalid value '(?P<value>[^']+)'",
         "The uv at `{uv}` does not know `{what}{value}`",
         "Use uv 0.10.0 or newer",
@@ -178,7 +194,9 @@ def explain(attempt: Attempt, messages: str, status: int) -> UvError:
         if found is not None:
             words = {**vars(attempt), **{name: text or "" for name, text in found.groupdict().items()}}
             return UvError(meaning.message.format(**words), meaning.hint.format(**words), detail, meaning.unreachable)
-    return UvError(f"uv failed with exit status {status}", "The detail holds uv's own words", detail)
+    said = re.search(r"error: (?P<what>.{1,300})", line)
+    message = f"uv failed with exit status {status}" + (f": {said['what']}" if said else "")
+    return UvError(message, "The detail holds uv's own words", detail)
 
 
 def out_of_time(attempt: Attempt, messages: str, timeout: float) -> UvError:

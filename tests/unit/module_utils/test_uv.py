@@ -35,7 +35,9 @@ def test_every_recorded_message_is_expected_from_both_versions():
 
 def test_a_message_that_is_not_known_keeps_its_words():
     error = explain(ATTEMPT, "error: a new kind of trouble\n", 2)
-    assert (error.message, error.detail) == ("uv failed with exit status 2", "error: a new kind of trouble")
+    assert error.message == "uv failed with exit status 2: a new kind of trouble"
+    assert error.detail == "error: a new kind of trouble"
+    assert explain(ATTEMPT, "", 3).message == "uv failed with exit status 3"
 
 
 def test_a_signal_is_named():

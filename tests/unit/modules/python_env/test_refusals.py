@@ -57,3 +57,40 @@ def test_a_source_distribution_is_not_built(run, tmp_path, root):
     result = run(mirror=str(tmp_path), requirements=["tool"])
     assert result["failed"]
     assert nothing_published(root)
+
+
+@pytest.mark.parametrize("said", ["", "<html>sign in</html>", "Resolved 1 package in 1ms"])
+@pytest.mark.parametrize("given", [{}, {"requirements": [], "lock": "tool==1.0\n"}], ids=["requirements", "a lock"])
+def test_a_uv_that_installs_nothing_and_says_that_all_went_well(run, root, tmp_path, said, given):
+    program = tmp_path / "uv"
+    program.write_text(f"#!/bin/sh\necho '{said}'\n")
+    program.chmod(0o755)
+    result = run(uv=str(program), **given)
+    name = "tool==1.0" if given else "torch==2.11.0"
+    assert result["msg"].startswith(f"Expected `{name}` to be installed, but found no `{name.partition('=')[0]}`")
+    assert f"`{program}` said that all went well" in result["hint"]
+    assert nothing_published(root)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"dest": ""}, "Expected the path of a folder in `dest`, but received: ``"),
+        ({"keep": -1}, "Expected `keep` to be at least 0, but received: `-1`"),
+        ({"timeout": 0}, "Expected `timeout` to be at least 1, but received: `0.0`"),
+        ({"timeout": "nan"}, "Expected `timeout` to be at least 1, but received: `nan`"),
+        ({"cache_dir": "/proc/version"}, "uv can't use its cache `/proc/version`: "),
+    ],
+)
+def test_options_that_can_not_be_meant(run, changed, message):
+    result = run(**changed)
+    assert result["msg"].startswith(message)
+    assert result["hint"]
+
+
+@pytest.mark.parametrize("name", ["UV_HTTP_TIMEOUT", "UV_CONCURRENT_DOWNLOADS"])
+def test_a_variable_that_uv_does_not_understand_is_named(run, monkeypatch, name):
+    monkeypatch.setenv(name, "much")
+    result = run()
+    assert result["msg"].startswith(f"uv does not understand `{name}=much`: ")
+    assert result["hint"] == f"Correct or unset {name} on the host that stages"

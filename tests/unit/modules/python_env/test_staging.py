@@ -125,3 +125,25 @@ def test_bytecode_is_compiled_on_wish_and_does_not_look_at_its_source(run, root,
     compiled = list(env(root).rglob("tool.*.pyc"))
     assert [path.read_bytes()[4:8] for path in compiled] == [b"\x01\0\0\0"]
     assert not run(**options)["changed"]
+
+
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "~/wheels"])
+def test_a_mirror_as_others_write_it(run, wheels, tmp_path, monkeypatch, form):
+    (tmp_path / "wheels").symlink_to(wheels)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run(mirror=form.format(wheels))["changed"]
+
+
+def test_a_remark_behind_a_requirement_is_no_part_of_it(run):
+    first = run(requirements=["torch==2.11.0  # for CUDA 13"])
+    assert first["release"]["version"] == "2.11.0"
+    assert not run(requirements=["torch==2.11.0"])["changed"]
+
+
+def test_a_shim_of_a_python_that_is_not_installed_compiles_nothing(run, tmp_path, monkeypatch):
+    """pyenv puts one on PATH for every version that any of its users has."""
+    shim = tmp_path / "python3.13"
+    shim.write_text("#!/bin/sh\necho 'pyenv: python3.13: command not found' >&2\nexit 127\n")
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert run(compile_python="auto")["changed"]
