@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,9 @@ from .errors import ArmstageError
 from .versions import matches, release, within
 
 Data = Mapping[str, Any]
+
+_OTHERWISE_WRITTEN = re.compile(r"\s*v?\d+(\.\d+)*(\+\S+)?\s*")
+"""A release as people also write it: `v2.11`, `2.11.0+cu130`; nothing before or after a release."""
 
 PACKAGES = ("torch", "torchvision", "torchcodec")
 """What an environment is chosen by; of each, the data says which versions there are."""
@@ -35,11 +39,28 @@ class Compatibility:
         """What to say of a version that the data lacks; None for one it has."""
         if version in self.versions(name):
             return None
+        hint = (
+            "To use another, add it to vars/compatibility.yml; "
+            "`./armstage indexes --refresh` shows which indexes hold it"
+        )
+        if _OTHERWISE_WRITTEN.fullmatch(version):
+            meant = (known for known in self.versions(name) if release(known) == release(version))
+            hint = next((f"Write it as `{known}`. {hint}" for known in meant), hint)
         return ArmstageError(
             f"Expected one of the known versions of {name} ({', '.join(self.versions(name))}), "
             f"but received: `{version}`",
-            hint="To use another, add it to vars/compatibility.yml; "
-            "`./armstage indexes --refresh` shows which indexes hold it",
+            hint=hint,
+        )
+
+    def unpaired(self, name: str, version: str, torch: str) -> ArmstageError | None:
+        """What to say of a torchvision or torchcodec that was made for another torch; None for one that fits."""
+        if name == "torch" or self.goes_with(name, version, torch):
+            return None
+        torches = self.torches(name, version)
+        partners = [f"{name} {partner} for torch {torch}" for partner in self.partners(name, torch)[:1]]
+        return ArmstageError(
+            f"{name} `{version}` goes with torch {', '.join(torches)}, not with torch `{torch}`",
+            hint="Choose " + " or ".join([*partners, f"torch {torches[0]} for {name} {version}"]),
         )
 
     def goes_with(self, name: str, version: str, torch: str) -> bool:

@@ -71,13 +71,9 @@ def _pairs(sound: Mapping[str, str], known: Compatibility) -> Iterator[Problem]:
     """A torchvision or torchcodec that goes with another torch."""
     torch = sound.get("torch")
     for name, version in sound.items():
-        if torch and name != "torch" and not known.goes_with(name, version, torch):
-            torches = known.torches(name, version)
-            partners = [f"{name} {partner} for torch {torch}" for partner in known.partners(name, torch)[:1]]
-            yield _problem(
-                f"{name} `{version}` goes with torch {', '.join(torches)}, not with torch `{torch}`",
-                "Choose " + " or ".join([*partners, f"torch {torches[0]} for {name} {version}"]),
-            )
+        error = known.unpaired(name, version, torch) if torch else None
+        if error:
+            yield _problem(error.message, error.hint)
 
 
 def _pythons(sound: Mapping[str, str], python: str, known: Compatibility) -> Iterator[Problem]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from .compatibility import PACKAGES, Compatibility, Data
 from .errors import ArmstageError
+from .nvidia.reading import VERSION
 from .versions import minor, release
 
 OVERRIDE = (
@@ -33,6 +34,14 @@ BROKEN = {
     "wedged": "Reboot the node: its driver does not answer",
 }
 """States in which nothing is chosen, and what to do."""
+
+
+TEGRA = frozenset({"5.3", "6.2", "7.2", "8.7", "10.1"})
+"""GPUs of Jetsons (Nano, TX2, Xavier, Orin, Thor under CUDA 12): they run only machine code of their own architecture.
+
+2026-09-06: CUDA C++ Programming Guide, "Binary Compatibility"; sm_80 on an Orin is `no kernel image is available`
+(jax-ml/jax#40492), and torch 2.11 excludes 8.7 from what its 8.0 serves (nvidia-holoscan/holohub#1687).
+"""
 
 
 @dataclass(frozen=True)
@@ -96,8 +105,8 @@ def choose(
         )
     node = read_node(facts, cuda_needed=not force)
     wanted = Wanted(minor(python), str(torch), _text(torchvision), _text(torchcodec))
-    for name, version in wanted.packages.items():
-        problem = known.unknown(name, version)
+    for name, version in {"torch": wanted.torch, **wanted.packages}.items():
+        problem = known.unknown(name, version) or known.unpaired(name, version, wanted.torch)
         if problem:
             raise problem
 
@@ -156,7 +165,18 @@ def read_node(facts: Any, cuda_needed: bool = True) -> Node:
             f"The CUDA version of the node's driver {trouble} (`{status}`){said}",
             hint=facts.get("hint") or remedies[status],
         )
-    capabilities = [_text(gpu.get("compute_capability")) for gpu in facts.get("gpus") or []]
+    if cuda is not None and not VERSION.fullmatch(cuda):
+        raise ArmstageError(
+            f"Expected a CUDA version such as `13.0` as `cuda_version` of the node, but received: `{cuda}`",
+            hint=OVERRIDE,
+        )
+    gpus = facts.get("gpus") or []
+    if not isinstance(gpus, Sequence) or not all(isinstance(gpu, Mapping) for gpu in gpus):
+        raise ArmstageError(
+            f"Expected a list with one dictionary for each GPU as `gpus` of the node, but received: `{gpus}`",
+            hint="Run cuda_facts on the node, and pass on its ansible_facts.cuda",
+        )
+    capabilities = [_text(gpu.get("compute_capability")) for gpu in gpus]
     read = {text for text in capabilities if text and re.fullmatch(r"\d+\.\d+", text)}
     return Node(
         cuda=minor(cuda) if cuda else None,
@@ -188,12 +208,14 @@ def objections(index: Data, wanted: Wanted, node: Node, known: Compatibility) ->
 
 
 def runs_on(index: Data, capability: str) -> bool:
-    """True when the index's builds run on a GPU: machine code of its major version, or PTX not newer than it."""
+    """True when the index's builds run on a GPU: machine code of its major version, or PTX not newer than it.
+
+    Those of TEGRA need machine code of exactly their own."""
     gpu = _numbers(capability)
     if index["ptx"] and _numbers(index["ptx"]) <= gpu:
         return True
     built = [_numbers(architecture) for architecture in index["architectures"]]
-    return any(code[0] == gpu[0] and code <= gpu for code in built)
+    return any(code == gpu or (code[0] == gpu[0] and code < gpu and capability not in TEGRA) for code in built)
 
 
 def uv_auto(tag: str, torch: str, node: Node, data: Data, uv: str | None = None) -> dict[str, Any] | None:

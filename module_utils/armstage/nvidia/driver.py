@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import ArmstageError
 from ..files import read_text
 from . import hardware, kernel, libraries, merge, smi, verdict
-from .driver_table import DATED, cuda_of_driver
+from .driver_table import DATED, cuda_of_branch, cuda_of_driver
 from .merge import Host, Readings
 from .reading import VERSION, Answer, Reading
 
@@ -117,10 +117,11 @@ def facts(host: Host, given: dict[str, Reading]) -> dict[str, Any]:
     values = {name: _value(chosen, name) for name in FACTS}
     status = chosen["status"] or Reading(None, "", "")
     notes = [*host.kernel.unreadable, *(note for answer in host.answers for note in answer.notes)]
+    notes = [note for note in notes if note not in status.line]
     return {
         **values,
         "message": "; ".join([verdict.message(values, status.line), *notes, *_remarks(host, chosen, differing)]),
-        "hint": verdict.HINTS[status.value],
+        "hint": verdict.hint(status.value, status.line),
         "disagreements": differing,
         "sources": {name: reading.provenance() for name, reading in chosen.items() if reading},
     }
@@ -143,10 +144,10 @@ def _versions(host: Host) -> Readings:
     files = [reading for reading in files if reading.source != "libcuda"] or files
     cuda = [report.cuda for report in host.reports if report.cuda]
     kernels = host.kernel.readings or drivers[:1]
-    if kernels and not host.answers and not host.jetson_module:
+    if kernels and not host.answers:
         version = kernels[0].value
-        line = f"driver {version} -> CUDA {cuda_of_driver(version)}"
-        cuda = [Reading(cuda_of_driver(version), f"driver table of {DATED}", line)]
+        own = cuda_of_branch(version) if host.jetson_module else cuda_of_driver(version)
+        cuda = [Reading(own, f"driver table of {DATED}", f"driver {version} -> CUDA {own}")]
     return {
         "kernel_driver": kernels,
         "user_driver": drivers + files,
@@ -171,12 +172,22 @@ def _status(host: Host, readings: Readings, has_gpus: bool) -> Reading:
     if host.kernel.gpus == [] and not has_gpus:
         return Reading("no-devices", f"/{kernel.PROC_GPUS}", f"/{kernel.PROC_GPUS} is empty")
     if readings["cuda_version"]:
-        return Reading("ok", *readings["cuda_version"][0][1:])
+        return _refused_nvml(host) or Reading("ok", *readings["cuda_version"][0][1:])
     refused = [(report.refused, report.source) for report in host.reports if report.refused]
     refused += [(answer.line, answer.source) for answer in named.values()]
     refused += [(note, answer.source) for answer in host.answers for note in answer.notes]
+    refused += [(note, "kernel") for note in host.kernel.unreadable]
     line, source = (refused or [("no source names one", "all sources")])[0]
     return Reading("cuda-unreported", source, line)
+
+
+def _refused_nvml(host: Host) -> Reading | None:
+    """NVML that refuses to start and no GPU seen by anyone: cuInit finds none either, though cuDriverGetVersion,
+    which touches no device, answers (a container whose access to /dev/nvidia* is lost)."""
+    refused = next((answer for answer in host.answers if answer.line and not answer.status), None)
+    if refused is None or any(report.gpus for report in host.reports):
+        return None
+    return Reading("no-devices", refused.source, refused.line)
 
 
 def _unloaded(host: Host) -> Reading:

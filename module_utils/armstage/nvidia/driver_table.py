@@ -42,7 +42,7 @@ def cuda_of_driver(version: str) -> str | None:
 
     A driver of a branch between two entries has at least the lower one's CUDA. None for a driver
     older than the table, and for text that starts with no number. Jetson drivers before JetPack 7
-    (35.3.1, 540.4.0) are of another numbering: do not ask for those.
+    (35.3.1, 540.4.0) are of another numbering: ask `cuda_of_branch` for those.
     """
     branch = version.split(".", 1)[0]
     if not (branch.isascii() and branch.isdigit()):

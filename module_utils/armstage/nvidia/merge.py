@@ -105,7 +105,7 @@ def disagreements(host: Host, readings: Readings) -> list[dict[str, Any]]:
     candidates: list[tuple[str, Sequence[Reading]]] = list(readings.items())
     candidates.append(("kernel_driver and user_driver", two_sides(host, readings) or ()))
     module, cuda = host.kernel.readings[:1], readings["cuda_version"][:1]
-    own = cuda_of_branch(module[0].value) if module and not host.jetson_module else None
+    own = cuda_of_branch(module[0].value) if module else None
     if own:
         table = Reading(own, f"driver table of {DATED}", f"driver {module[0].value} -> CUDA {own}")
         candidates.append(("cuda_version and kernel_driver", [*cuda, table]))

@@ -7,6 +7,7 @@ not by what was asked, so a wrapper that answers in another form is understood a
 from __future__ import annotations
 
 import os
+import re
 import shutil
 
 from ..errors import ArmstageError
@@ -20,6 +21,9 @@ FORMS = (("-q", "-x"), (), ("--version",), ("-q",))
 WSL = "/usr/lib/wsl/lib/nvidia-smi"
 """Where Windows puts it; not on the PATH of a shell that is not interactive."""
 
+XML = re.compile(r"<\?xml\b.*</nvidia_smi_log>", re.DOTALL)
+"""The document of `-q -x`; warnings may stand before and after it (`WARNING: infoROM is corrupted`)."""
+
 MAX_OUTPUT = 4 * 1024 * 1024
 """Bytes of output that are read; `-q -x` of eight GPUs is half a megabyte."""
 
@@ -29,8 +33,10 @@ FAILURES = (
     ("no devices were found", 6, "no-devices"),
     ("couldn't find libnvidia-ml.so", 12, "cuda-unreported"),
     ("driver is not loaded", 9, "driver-not-loaded"),
+    ("nvml: driver not loaded", 9, "driver-not-loaded"),
+    ("failed to initialize nvml", None, "cuda-unreported"),
 )
-"""Text in lower case, exit status, and what they say about the host.
+"""Text in lower case, exit status where there is one of its own, and what they say about the host.
 
 nvidia-smi's manual lists the exit statuses; 18 was seen with the mismatch (580.126.09, NVML 580.159).
 """
@@ -103,12 +109,21 @@ def _take(answer: Answer, completed: Completed, shown: str, columns: tuple[str, 
     except ArmstageError as error:
         answer.notes.append(error.message)
         return True
-    if completed.rc and not (report.driver or report.gpus or report.processes):
+    if not _says(report, completed.rc):
         told = next((line for line in (completed.out + completed.err).splitlines() if line.strip()), "")
-        answer.notes.append(f"`{shown}` ended with status {completed.rc}: `{told.strip()[:200]}`")
+        end = f"ended with status {completed.rc}" if completed.rc else "names no driver and no GPU"
+        trouble = f" {end}: `{told.strip()[:200]}`"
+        if not any(note.endswith(trouble) for note in answer.notes):
+            answer.notes.append(f"`{shown}`{trouble}")
         return True
     answer.reports.append(report)
     return True
+
+
+def _says(report: Report, rc: int | None) -> bool:
+    """Whether there is anything in it; an empty list of processes is an answer only of a run that succeeded."""
+    listed = bool(report.processes) if rc else report.processes is not None
+    return bool(report.driver or report.cuda or report.refused or report.gpus or report.mig_devices or listed)
 
 
 def parse(text: str, source: str, columns: tuple[str, ...] = ()) -> Report:
@@ -117,8 +132,9 @@ def parse(text: str, source: str, columns: tuple[str, ...] = ()) -> Report:
     ``columns`` are those of a csv query; without them, what is none of the forms says nothing.
     """
     start = text.lstrip()[:400]
-    if start.startswith("<"):
-        return smi_xml.parse(text.lstrip(), source)
+    document = XML.search(text)
+    if document or start.startswith("<"):
+        return smi_xml.parse(document[0] if document else text.lstrip(), source)
     if "NVSMI LOG" in start:
         return smi_text.query(text, source)
     if start.startswith("GPU 0: "):
@@ -137,7 +153,7 @@ def failure(completed: Completed) -> tuple[str | None, str]:
         line = next((line for line in lines if words in line.lower()), None)
         if line is not None:
             return status, line[:200]
-        if completed.rc == code and not completed.out.strip():
+        if code is not None and completed.rc == code and not completed.out.strip():
             return status, next((line[:200] for line in lines if line), f"exit status {code}")
     return None, ""
 

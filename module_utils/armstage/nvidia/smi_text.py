@@ -120,7 +120,7 @@ def _banner_gpu(match: re.Match[str], below: list[str]) -> dict[str, Any]:
     return record(
         GPU_FIELDS,
         index=int(match[1]),
-        name=match[2],
+        name=as_text(match[2]),
         bus_id=as_text(match[3]),
         memory_total_mib=as_mib(memory.rpartition("/")[2]) if "/" in memory else None,
         mig=as_switch(mig),
@@ -287,7 +287,7 @@ def _table_row(report: Report, row: dict[str, str], line: str) -> None:
             report.processes.append({**record(PROCESS_FIELDS, type="C"), **process})
         return
     gpu = {name: reader(row.get(key)) for key, (name, reader) in CSV_GPU.items()}
-    if gpu["index"] is None or gpu["name"] is None:
+    if gpu["index"] is None:
         return
     report.gpus.append(gpu)
     if report.driver is None and as_version(row.get("driver_version")):

@@ -32,6 +32,33 @@ HINTS = {
     ),
 }
 
+CAUSES = (
+    (
+        ("unable to determine the device handle", "gpu is lost", "gpu_is_lost"),
+        "A GPU has fallen off the bus: read `dmesg | grep -i xid`, reset it (nvidia-smi --gpu-reset) or reboot",
+    ),
+    (
+        ("insufficient permissions", "no_permission"),
+        "Look at the rights of /dev/nvidia*: this user, or the job it runs in, may not open them",
+    ),
+    (
+        ("blocked by the operating system", "operating_system"),
+        "Give the container its GPUs (--gpus all); on WSL update the Windows driver and run `wsl --shutdown`",
+    ),
+    (
+        ("nvml: unknown error", "error_unknown"),
+        "In a container: start it again, its access to /dev/nvidia* is lost (`systemctl daemon-reload` on the host"
+        " takes it away); on a host read `dmesg | grep NVRM`",
+    ),
+)
+"""What the literal line names, in lower case, and what to do about that instead of what the status asks for.
+
+The lost access: NVIDIA/nvidia-container-toolkit#48 (2023-02-07). The others: nvidia-smi's and NVML's own words.
+"""
+
+CAUSED = ("no-devices", "cuda-unreported", "driver-not-loaded")
+"""The statuses that a cause of its own may stand behind."""
+
 MESSAGES = {
     "ok": "Driver {driver}, CUDA {cuda}, {gpus}",
     "no-driver": "No NVIDIA driver: neither a kernel module nor libcuda, NVML or nvidia-smi",
@@ -46,6 +73,13 @@ MESSAGES = {
 }
 
 
+def hint(status: str, line: str) -> str:
+    """What to do: about the cause that the literal ``line`` names, else about the status."""
+    told = line.lower()
+    causes = CAUSES if status in CAUSED else ()
+    return next((cure for words, cure in causes if any(word in told for word in words)), HINTS[status])
+
+
 def message(facts: dict[str, Any], line: str) -> str:
     """One sentence for the facts' status; ``line`` is the literal text behind it."""
     names = [gpu["name"] or "GPU without a name" for gpu in facts["gpus"]]
@@ -57,5 +91,5 @@ def message(facts: dict[str, Any], line: str) -> str:
         user=user or "of another version",
         cuda=facts["cuda_version"],
         gpus=", ".join(counted) or "GPUs not listed",
-        line=line if facts["status"] == "wedged" else f"`{line}`",
+        line=line if "`" in line or facts["status"] == "wedged" else f"`{line}`",
     )

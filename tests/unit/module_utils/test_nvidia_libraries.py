@@ -11,7 +11,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.armstage.nvidia import driver, libraries
+from ansible.module_utils.armstage.nvidia import driver, kernel, libraries
+from ansible.module_utils.armstage.nvidia.merge import Host
+from ansible.module_utils.armstage.nvidia.reading import Reading
 
 ROOT = Path(__file__).resolve().parents[3]
 build = runpy.run_path(str(ROOT / "tests/lab/stubs/build.py"))["build"]
@@ -163,6 +165,19 @@ def test_refusals(answers, text, status, words):
     facts = driver.read(timeout=20)
     assert facts["status"] == status
     assert words in facts["message"]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(999, "In a container"), (4, "/dev/nvidia*"), (17, "--gpus all"), (15, "fallen off the bus")]
+)
+def test_cuda_without_nvml_and_without_a_gpu_is_not_ok(answers, code, words):
+    """cuDriverGetVersion touches no device: that it answers does not say that a CUDA program would find a GPU."""
+    answers(f"cuda 13000\nfail nvmlInit_v2 {code}\n")
+    loaded = kernel.Kernel(loaded=True, readings=[Reading("580.95.05", "/sys/module/nvidia/version", "580.95.05")])
+    facts = driver.facts(Host("/", loaded, [libraries.ask(20)]), {})
+    assert (facts["status"], facts["cuda_version"]) == ("no-devices", "13.0")
+    assert facts["message"].count(f"nvmlInit_v2 -> {code}") == 1
+    assert words in facts["hint"]
 
 
 def test_without_libcuda(answers, stubs, tmp_path, monkeypatch):

@@ -161,3 +161,20 @@ def test_find_takes_a_path_or_looks_for_a_name(tmp_path, monkeypatch):
     assert smi.find(str(tmp_path / "other")) is None
     monkeypatch.setenv("PATH", str(tmp_path))
     assert smi.find("nvidia-smi") == str(program)
+
+
+@pytest.mark.parametrize(
+    "around",
+    ["{}\nWARNING: infoROM is corrupted at gpu 0008:01:00.0\n", "WARNING: infoROM is corrupted\n{}", "\ufeff{}"],
+)
+def test_what_stands_around_the_xml_is_no_part_of_it(around):
+    name = "qx-580.173.02-gb200.xml"
+    report = smi.parse(around.format(text_of(name)), "nvidia-smi -q -x")
+    assert value(report.cuda) == "13.0"
+    assert len(report.gpus) == 4
+
+
+def test_a_name_that_cannot_be_read_is_none():
+    broken = text_of("banner-580.95.05-gb10.txt").replace("NVIDIA GB10", "ERR!       ")
+    gpus = smi_text.banner(broken, "x").gpus
+    assert [(gpu["index"], gpu["name"]) for gpu in gpus] == [(0, None)]

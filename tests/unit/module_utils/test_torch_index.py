@@ -250,6 +250,57 @@ def test_an_unknown_version_is_answered_with_the_known_ones(name, version):
     assert "./armstage indexes --refresh" in error.hint
 
 
+@pytest.mark.parametrize("written", ["2.11", "v2.11.0", " 2.11.0 ", "2.11.0+cu130", "2.11.0+cpu"])
+def test_a_version_that_is_written_otherwise_is_told_how(written):
+    error = refusal(facts("13.0"), torch=written)
+    assert f"`{written}`" in error.message
+    assert error.hint.startswith("Write it as `2.11.0`. ")
+
+
+@pytest.mark.parametrize("written", ["", "None", ">=2.11", "2.15.0rc1", "2.16.0.dev20261120", "2.10.0a0+b4e4ee8"])
+def test_what_is_no_release_of_torch_is_refused(written):
+    error = refusal(facts("13.0"), torch=written)
+    assert f"`{written}`" in error.message
+    assert "Write it as" not in error.hint
+
+
+@pytest.mark.parametrize(
+    ("wanted", "instead"),
+    [
+        ({"torch": "2.11.0", "torchvision": "0.27.0"}, "torchvision 0.26.0 for torch 2.11.0"),
+        ({"torch": "2.12.0", "torchcodec": "0.11.1"}, "torchcodec 0.17.0 for torch 2.12.0"),
+    ],
+)
+@pytest.mark.parametrize("force", [None, "cu130"])
+def test_a_pair_that_was_not_made_for_each_other_is_refused(wanted, instead, force):
+    error = refusal(facts("13.0", GB10), force=force, **wanted)
+    assert all(f"`{version}`" in error.message for version in wanted.values())
+    assert instead in error.hint
+
+
+@pytest.mark.parametrize("gpus", [{"0": {"compute_capability": "12.1"}}, ["NVIDIA GB10"], "NVIDIA GB10"])
+def test_gpus_of_another_form_are_named(gpus):
+    error = refusal({"status": "ok", "arch": "aarch64", "cuda_version": "13.0", "gpus": gpus}, **MAY)
+    assert "`gpus` of the node" in error.message
+    assert "cuda_facts" in error.hint
+
+
+@pytest.mark.parametrize("cuda", ["N/A", "ERR!", "13", 13, "v13.0", "13.0x"])
+def test_a_cuda_version_of_another_form_is_named(cuda):
+    error = refusal({"status": "ok", "arch": "aarch64", "cuda_version": cuda, "gpus": []}, **MAY)
+    said = "Expected a CUDA version such as `13.0` as `cuda_version` of the node, but received: "
+    assert error.message == f"{said}`{cuda}`"
+
+
+@pytest.mark.parametrize(("cuda", "capability"), [("12.6", "8.7"), ("13.2", "8.7"), ("12.9", "10.1"), ("13.0", "7.2")])
+def test_a_jetson_runs_no_kernels_of_another_architecture(cuda, capability):
+    """Desktop and server GPUs run those of their major version; Tegra does not (jax-ml/jax#40492)."""
+    error = refusal(facts(cuda, [capability]), torch="2.11.0")
+    assert f"no kernels for compute capability {capability}" in error.message
+    assert not any(torch_index.runs_on(index, capability) for index in DATA["indexes"].values())
+    assert torch_index.runs_on({"architectures": [capability], "ptx": None}, capability)
+
+
 def test_a_forced_index_is_taken_and_said():
     choice = choose("13.0", GB200, force="cu128", **MAY)
     assert (choice["tag"], choice["forced"], choice["rule_tag"]) == ("cu128", True, "cu130")
