@@ -170,7 +170,7 @@ class Connection(ConnectionBase):
         try:
             transfer()
         except ArmstageError as error:
-            raise AnsibleError(f"{self.get_option('host')}: {error.message}") from error
+            raise AnsibleError(f"{self.get_option('host')}: {error.text}") from error
 
     def _run(self, argv, stdin=tuple, stdout=None):
         """(status, standard output, standard error). `stdin` makes the chunks; the output goes to `stdout` if given."""
@@ -179,8 +179,7 @@ class Connection(ConnectionBase):
         try:
             status = self._run_there(argv, lambda: iter(stdin()), sinks)
         except ArmstageError as error:
-            where = f"{self.get_option('host')}: {error.message}"
-            raise AnsibleConnectionFailure(f"{where}\nhint: {error.hint}" if error.hint else where) from error
+            raise AnsibleConnectionFailure(f"{self.get_option('host')}: {error.text}") from error
         return status, b"".join(out), b"".join(err)
 
     def _run_there(self, argv, stdin, sinks):

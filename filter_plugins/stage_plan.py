@@ -21,7 +21,7 @@ def stage_plan(wishes, nodes, compatibility, probed, cpython):
     try:
         return plan.plan(wishes, nodes, compatibility, probed, cpython)
     except ArmstageError as error:
-        return {"refusal": f"{error.message}\nhint: {error.hint}"}
+        return {"refusal": error.text}
 
 
 def chosen_index(cuda, compatibility, **wanted):
@@ -29,7 +29,7 @@ def chosen_index(cuda, compatibility, **wanted):
     try:
         return torch_index.choose(cuda, compatibility, **wanted)
     except ArmstageError as error:
-        return {"refusal": f"{error.message}\nhint: {error.hint}"}
+        return {"refusal": error.text}
 
 
 def configured_index(home):

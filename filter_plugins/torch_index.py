@@ -25,8 +25,7 @@ def reporting(function):
         try:
             return function(*arguments, **options)
         except ArmstageError as error:
-            hint = f"\nhint: {error.hint}" if error.hint else ""
-            raise AnsibleFilterError(f"{error.message}{hint}") from error
+            raise AnsibleFilterError(error.text) from error
 
     return filtered
 

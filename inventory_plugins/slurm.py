@@ -109,7 +109,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         try:
             self._populate(nodes.parse(self._text(path, cache)))
         except ArmstageError as error:
-            raise AnsibleParserError(f"{error.message}\nhint: {error.hint}" if error.hint else error.message) from error
+            raise AnsibleParserError(error.text) from error
 
     def _text(self, path, cache):
         """What scontrol printed, now or, with the cache on, before."""

@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "module_utils"))
 
 from armstage.compatibility import PACKAGES, Compatibility  # noqa: E402
+from armstage.errors import ArmstageError  # noqa: E402
 from armstage.staging.index import list_files  # noqa: E402
 from armstage.versions import release, within  # noqa: E402
 
@@ -36,10 +37,6 @@ WHEEL = re.compile(r"(\w+)-(\d+(?:\.\d+)*)\+(cu\d+)-(?:cp3(\d+)-cp3\4|py3-none)-
 
 Held = Mapping[str, set[str]]
 """Versions that an index holds for aarch64, each with its Pythons; ``3`` stands for every one."""
-
-
-class UnreadableError(Exception):
-    """An index page that should be there can't be read."""
 
 
 def open_session() -> requests.Session:
@@ -58,10 +55,10 @@ def read_page(session: requests.Session, url: str) -> list[str]:
             return []
         answer.raise_for_status()
     except requests.RequestException as error:
-        raise UnreadableError(f"{url} can't be read ({type(error).__name__})") from error
+        raise ArmstageError(f"`{url}` can't be read: {type(error).__name__}") from error
     files = list(list_files(answer.text, "text/html", url))
     if not files:
-        raise UnreadableError(f"{url} lists no files")
+        raise ArmstageError(f"Expected an index page at `{url}`, but it lists no files")
     return files
 
 
@@ -149,8 +146,8 @@ def main() -> int:
         return 0
     try:
         return refresh(known, options.base_url.rstrip("/"))
-    except UnreadableError as error:
-        print(f"indexes: {error}; what is known stays that of {known.data['date']}", file=sys.stderr)
+    except ArmstageError as error:
+        print(f"armstage: {error.message}; what is known stays that of {known.data['date']}", file=sys.stderr)
         return 1
 
 

@@ -72,7 +72,10 @@ def lock_stack(path: Path, options: list[str]) -> None:
             for python in PYTHONS
         }
         if len(set(pins.values())) > 1:
-            sys.exit(f"lock: {path.name} resolves differently for Python {' and '.join(PYTHONS)}; pin what differs")
+            sys.exit(
+                f"armstage: `{path.name}` resolves differently for Python {' and '.join(PYTHONS)}\n"
+                f"hint: Pin what differs in `also` of that file"
+            )
         write(output, pins[PYTHONS[0]])
         common = [entry for entry in entries(pins[PYTHONS[0]]) if not CUDA_BUILDS.match(entry)]
         write(STACKS / torch["constraints"], "".join(common))
@@ -93,7 +96,7 @@ def main() -> None:
         for stack in sorted(STACKS.glob("*.yml")):
             lock_stack(stack, options)
     except subprocess.SubprocessError as error:
-        sys.exit(f"lock: {error}")
+        sys.exit(f"armstage: {error}")
 
 
 if __name__ == "__main__":

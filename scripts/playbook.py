@@ -61,7 +61,7 @@ def main() -> None:
     try:
         command = ["ansible-playbook", str(PROJECT / "playbooks" / f"{verb}.yml"), *translate(arguments)]
     except ArmstageError as error:
-        sys.exit(f"armstage: {error.message}\nhint: {error.hint}")
+        sys.exit(f"armstage: {error.text}")
     os.execvp(command[0], command)
 
 

@@ -180,9 +180,7 @@ def main(arguments: list[str]) -> int:
     try:
         return fix(options) if options.verb == "fix" else audit(options)
     except ArmstageError as error:
-        print(f"armstage: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
+        print(f"armstage: {error.text}", file=sys.stderr)
         return FAILED
     except BrokenPipeError:
         return FAILED

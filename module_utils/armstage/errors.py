@@ -6,7 +6,7 @@ from __future__ import annotations
 class ArmstageError(Exception):
     """What failed, on which literal input and what was expected; ``hint`` says what to do.
 
-    Modules pass both on as ``msg`` and ``hint``; the command line prints them on two lines. Names that
+    Modules pass both on as ``msg`` and ``hint``; plugins and the command line print ``text``. Names that
     are not UTF-8 come out with ``\\udcNN`` for their odd bytes: a result that held them could not be read.
     """
 
@@ -14,6 +14,11 @@ class ArmstageError(Exception):
         self.message = _plain(message)
         self.hint = _plain(hint)
         super().__init__(self.message)
+
+    @property
+    def text(self) -> str:
+        """The message and, where there is one, the hint on a line of its own."""
+        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
 
 
 def _plain(text: str) -> str:

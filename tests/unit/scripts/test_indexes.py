@@ -137,7 +137,7 @@ def test_offline_is_one_line_and_exit_status_1():
     assert run.returncode == 1
     assert run.stdout == ""
     assert run.stderr.count("\n") == 1
-    assert "can't be read (ConnectionError)" in run.stderr
+    assert f"`http://127.0.0.1:{port}/whl/cu132/torch/` can't be read: ConnectionError" in run.stderr
     assert DATA["date"] in run.stderr
 
 
