@@ -18,9 +18,10 @@ from ..elf.reader import find_elf
 from ..elf.torchcodec import library_dirs
 from ..errors import ArmstageError
 from ..run import run
-from ..wheels import installed, literals
+from ..wheels import installed, literals, normalise
 from . import venv
 from .pins import Pin, confirmed, disagreement, named, read_pins, read_pylock, unconditional, write_pins
+from .recorded import edited
 from .uv import Uv
 
 BUILDS = ("torch", "torchvision", "torchcodec")
@@ -123,12 +124,34 @@ def _install(folder: Path, uv: Uv, requirements: tuple[str, ...], constraints: s
             raise ArmstageError(f"Found {wrong}", hint="Give the lock that was resolved from these requirements")
         (folder / LOCK).write_text(lock, encoding="utf-8")
         uv.install(folder, folder / LOCK, "--require-hashes")
+        _replace_edited(folder, uv, list(pins.values()))
         return list(pins.values())
     resolved = read_pylock(uv.resolve(_asked(folder, requirements, constraints)))
     checked = confirmed(resolved, read_pins(constraints))
     (folder / LOCK).write_text(write_pins(checked), encoding="utf-8")
     uv.install(folder, folder / LOCK, "--no-deps")
+    _replace_edited(folder, uv, checked)
     return checked
+
+
+def _replace_edited(folder: Path, uv: Uv, pins: list[Pin]) -> None:
+    """Unpack anew, past uv's cache, the projects of which the cache holds a file that somebody edited."""
+    found = [each for site in folder.glob("lib/python3*/site-packages") for each in edited(site)]
+    if not found:
+        return
+    again = [pin for pin in pins if normalise(pin.name) in {normalise(each.project) for each in found}]
+    names = " ".join(sorted(pin.name for pin in again))
+    (folder / HERE / "again.txt").write_text(write_pins(again), encoding="utf-8")
+    try:
+        if uv.offline:
+            raise ArmstageError("the network is off")
+        uv.install_anew(folder, folder / HERE / "again.txt")
+    except ArmstageError as error:
+        raise ArmstageError(
+            f"uv's cache holds a file that was edited in place: {found[0]}",
+            hint=f"Clean it, and run with network: uv cache clean {names} ({error.message})",
+        ) from error
+    (folder / HERE / "again.txt").unlink()
 
 
 def _asked(folder: Path, requirements: tuple[str, ...], constraints: str) -> Path:

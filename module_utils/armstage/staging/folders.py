@@ -24,6 +24,15 @@ def root_folder(dest: str) -> Path:
     return Path(os.path.abspath(dest))
 
 
+def require_room(link: Path) -> None:
+    """Raise ArmstageError where the folder that a link belongs in is a file."""
+    if os.path.lexists(link.parent) and not link.parent.is_dir():
+        raise ArmstageError(
+            f"Expected a folder or nothing at `{link.parent}`, but found a file",
+            hint=f"Move it away, then run again: mv {link.parent} {link.parent}.before-armstage",
+        )
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and those above it, readable by everyone whatever the umask says."""
     if path.is_dir():

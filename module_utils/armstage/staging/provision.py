@@ -16,7 +16,7 @@ from ..files import point_link
 from ..wheels import installed
 from .assemble import Assembled, assemble, compiler
 from .environment import Desired, Source
-from .folders import make_folder
+from .folders import make_folder, require_room
 from .in_use import not_open
 from .progress import Reporter
 from .publish import Store, in_real_folder, read_manifest, relative_target
@@ -120,6 +120,7 @@ def _require_unused(desired: Desired, store: Store, releases: tuple[Release, ...
 
 
 def _read_link(link: Path) -> str | None:
+    require_room(link)
     if link.exists() and not link.is_symlink():
         raise ArmstageError(
             f"Expected a symbolic link or nothing at `{link}`, but found a file or folder",

@@ -14,7 +14,7 @@ from ..errors import ArmstageError
 from ..files import point_link
 from .adapt import link_plain_sonames, replace_texts
 from .desired import Desired
-from .folders import make_folder
+from .folders import make_folder, require_room
 from .in_use import not_open
 from .progress import Reporter
 from .publish import Store, in_real_folder, read_manifest, relative_target
@@ -144,6 +144,7 @@ def _preferred(desired: Desired, fit: list[Release]) -> Release | None:
 
 
 def _read_link(link: Path) -> str | None:
+    require_room(link)
     if link.is_symlink():
         return os.readlink(link)
     if link.exists():

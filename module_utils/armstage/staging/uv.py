@@ -129,6 +129,12 @@ class Uv:
                 raise
             self._run(argv)
 
+    def install_anew(self, prefix: Path, pins: Path) -> None:
+        """Unpack what ``pins`` names in the place of what is there, without the cache."""
+        argv = ["pip", "install", "--prefix", str(prefix), "--requirements", str(pins), "--no-deps", "--reinstall"]
+        argv += ["--compile-bytecode"] if self.compile_with else []
+        self._run([*argv, "--no-cache", *self._target()], cache=False)
+
     def _target(self) -> list[str]:
         return [
             *("--python", self.compile_with or sys.executable),
@@ -138,9 +144,9 @@ class Uv:
             *self.places.arguments(),
         ]
 
-    def _run(self, arguments: Sequence[str]) -> str:
+    def _run(self, arguments: Sequence[str], cache: bool = True) -> str:
         argv = [self.path, *arguments, "--color", "never"]
-        argv += ["--cache-dir", self.cache_dir] if self.cache_dir else []
+        argv += ["--cache-dir", self.cache_dir] if self.cache_dir and cache else []
         try:
             child = subprocess.Popen(
                 argv,

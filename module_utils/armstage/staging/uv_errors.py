@@ -125,6 +125,11 @@ MEANINGS = (
         "Check the name, or give an index or folder that has it",
     ),
     Meaning(
+        r"Because (?P<name>[^\s=]+)(?P<version>\S*) has an invalid package format",
+        "The wheel of `{name}{version}` is damaged, in {places} or in uv's cache",
+        "Clean it from the cache (uv cache clean {name}), then run again",
+    ),
+    Meaning(
         r"No solution found when resolving dependencies:? (?:cause: )?(?P<why>Because .+?)"
         r"(?:, we can conclude that your requirements are unsatisfiable\.)?(?: hint: .*)?$",
         "No set of versions meets the requirements: {why}",

@@ -19,8 +19,8 @@ def env(root, tag="cu130"):
     return root / "envs" / tag
 
 
-def site(root, python="3.13"):
-    return env(root) / f"lib/python{python}/site-packages"
+def site(root, python="3.13", tag="cu130"):
+    return env(root, tag) / f"lib/python{python}/site-packages"
 
 
 def store(root):

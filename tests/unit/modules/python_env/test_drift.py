@@ -56,6 +56,42 @@ def test_what_was_changed_in_place_is_rebuilt_beside_it(run, root, change, words
     assert not run()["changed"]
 
 
+@pytest.fixture
+def own_cache(tmp_path):
+    """A cache of this test alone, which it spoils."""
+    return str(tmp_path / "cache")
+
+
+def test_an_edit_that_went_through_to_uv_s_cache_is_not_staged_again(run, root, own_cache):
+    """The file is linked from there: whoever writes into it, here or in an environment of his own, writes into both."""
+    run(cache_dir=own_cache)
+    good = (site(root) / "torch/version.py").read_text()
+    with open(site(root) / "torch/version.py", "a") as file:
+        file.write("# patched by hand\n")
+    result = run(cache_dir=own_cache)
+    assert result["changed"]
+    assert (site(root) / "torch/version.py").read_text() == good
+    assert not run(cache_dir=own_cache)["changed"]
+
+
+def test_an_edit_elsewhere_that_went_through_to_uv_s_cache_is_not_staged(run, root, own_cache):
+    run(cache_dir=own_cache, tag="other")
+    with open(site(root, tag="other") / "tool.py", "a") as file:
+        file.write("# patched by hand\n")
+    run(cache_dir=own_cache)
+    assert "patched" not in (site(root) / "tool.py").read_text()
+
+
+def test_an_edit_in_uv_s_cache_is_said_without_network(run, root, own_cache):
+    run(cache_dir=own_cache)
+    with open(site(root) / "torch/version.py", "a") as file:
+        file.write("# patched by hand\n")
+    result = run(cache_dir=own_cache, offline=True)
+    assert result["msg"].startswith("uv's cache holds a file that was edited in place: `torch/version.py` of torch has")
+    assert "uv cache clean torch" in result["hint"]
+    assert store(root) == [Path(os.readlink(env(root))).name]
+
+
 @pytest.mark.parametrize("lost", ["link", "manifest"])
 def test_what_lies_beside_an_environment_is_put_right_without_uv(run, root, lost):
     run()
@@ -69,6 +105,14 @@ def test_a_folder_where_the_link_belongs_is_not_touched(run, root):
     result = run(check=True)
     assert result["msg"] == f"Expected a symbolic link or nothing at `{root}/envs/cu130`, but found a file or folder"
     assert run()["msg"] == result["msg"]
+    assert os.listdir(root) == ["envs"]
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_file_where_the_folder_of_the_link_belongs_is_said_before_anything_is_done(run, root, check):
+    root.mkdir()
+    (root / "envs").write_text("x")
+    assert run(check=check)["msg"] == f"Expected a folder or nothing at `{root}/envs`, but found a file"
     assert os.listdir(root) == ["envs"]
 
 
