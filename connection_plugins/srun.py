@@ -73,7 +73,7 @@ options:
     env: [{name: ARMSTAGE_SRUN_MEMORY}]
   time:
     description: Time limit of the job that is made, as sbatch takes it; the job ends with the run in any case.
-    default: "30"
+    default: "60"
     type: str
     vars: [{name: srun_time}]
     env: [{name: ARMSTAGE_SRUN_TIME}]

@@ -44,7 +44,7 @@ class Request:
     account: str = ""
     qos: str = ""
     reservation: str = ""
-    time: str = "30"
+    time: str = ""
     gres: str = ""
     cpus: str = ""
     memory: str = ""
