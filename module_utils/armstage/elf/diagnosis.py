@@ -95,6 +95,8 @@ def _wrong_machine(seen: Observation) -> Problem | None:
 
 def _outside_ffmpeg(seen: Observation) -> Iterator[Problem]:
     """Needs that are not FFmpeg's: one problem for a torch that does not fit, then one per cure."""
+    for name in seen.layout.lost:
+        yield Problem(f"{seen.torchcodec} lacks `{name}`, which its wheel brought", "Install torchcodec again")
     torch, rest = _torch(seen)
     if torch is not None:
         yield torch

@@ -62,7 +62,8 @@ class Layout:
     """The files of an environment that decide what torchcodec loads.
 
     ``cores`` maps the number of a core to its files, ``common`` are the files loaded whatever the
-    FFmpeg, ``absent`` maps a core to the names of its files that by the other cores should be there.
+    FFmpeg, ``absent`` maps a core to the names of its files that by the other cores should be there,
+    ``lost`` are common files that the wheel brought and that are gone.
     """
 
     env: str
@@ -73,6 +74,7 @@ class Layout:
     cores: dict[int, tuple[str, ...]]
     common: tuple[str, ...]
     absent: dict[int, tuple[str, ...]]
+    lost: tuple[str, ...]
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -114,6 +116,8 @@ def layout(env: str | None = None, torchcodec_dir: str | None = None) -> Layout:
         env = os.path.dirname(os.path.dirname(os.path.dirname(site)))
         if not os.path.isdir(folder):
             raise ArmstageError(f"No folder `{torchcodec_dir}`: expected the `torchcodec` folder of a site-packages")
+        if os.path.isdir(inner := os.path.join(folder, "torchcodec")):
+            raise ArmstageError(f"`{torchcodec_dir}` is the folder that torchcodec is in", hint=f"Give `{inner}`")
     elif env is not None and os.path.isdir(env):
         env = os.path.abspath(env)
         flat = os.path.isdir(os.path.join(env, "torchcodec"))
@@ -125,7 +129,8 @@ def layout(env: str | None = None, torchcodec_dir: str | None = None) -> Layout:
             hint="Stage it first, or correct the path",
         )
     cores, common, absent = _parts(folder)
-    return Layout(env, site, folder, _torchcodec(folder, site), _torch(site), cores, common, absent)
+    lost = _lost(folder, site)
+    return Layout(env, site, folder, _torchcodec(folder, site), _torch(site), cores, common, absent, lost)
 
 
 def import_torch(process: Process, layout: Layout) -> None:
@@ -162,6 +167,19 @@ def _parts(
         for core, parts in cores.items()
     }
     return files, tuple(common), absent
+
+
+def _lost(folder: str, site: str) -> tuple[str, ...]:
+    """The common files that the wheel's RECORD names and that are not there; none without a RECORD."""
+    records = [path for path in _listed(site) if re.search(r"/torchcodec-[^/]*\.dist-info$", path)]
+    record = read_text(os.path.join(records[-1], "RECORD")) if records and os.path.isdir(folder) else None
+    named = re.findall(r"^torchcodec/([^/,]+\.so),", record or "", re.MULTILINE)
+    parts = {name: match for name in named if (match := _PART.fullmatch(name))}
+    return tuple(
+        name
+        for name, match in parts.items()
+        if not match["core"] and match["part"] not in LAZY_PARTS and not os.path.exists(os.path.join(folder, name))
+    )
 
 
 def _torchcodec(folder: str, site: str) -> Build:

@@ -86,6 +86,8 @@ def _third_party(core: Core, seen: Observation) -> Problem:
     message = f"FFmpeg {core.ffmpeg_major} does not load: `{missing.requester.path}` needs " + (
         f"`{missing.name}`, but {wrong}" if wrong else f"{names}, not in any folder searched"
     )
+    if missing.name.startswith("libc.musl-"):
+        return Problem(message, f"It is built for musl: use a build of FFmpeg {core.ffmpeg_major} for glibc")
     if ffmpeg.PRIVATE.search(missing.name):
         return Problem(message, "Take along every library that lies beside FFmpeg's in its wheel")
     return Problem(

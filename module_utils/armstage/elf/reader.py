@@ -76,8 +76,14 @@ class ElfFile:
         return all(alignment % page_size == 0 for alignment in self.alignments)
 
 
-def machine_name(number: int, order: str) -> str:
+HALVED = {62: "x32", 183: "aarch64_ilp32"}
+"""Machines of 64 bits whose files of 32 bits are for an ABI of their own, which no loader of 64 bits takes."""
+
+
+def machine_name(number: int, order: str, bits: int) -> str:
     """An e_machine value as ``uname -m`` prints it; ``order`` is ``<`` or ``>``."""
+    if bits == 32 and number in HALVED:
+        return HALVED[number]
     little, big = MACHINES.get(number, (f"machine {number}",) * 2)
     return little if order == "<" else big
 
@@ -111,7 +117,7 @@ def machine_of(path: str) -> str | None:
         )
     order = ">" if head[5] == 2 else "<"
     number = int.from_bytes(head[18:20], "big" if order == ">" else "little")
-    return machine_name(number, order)
+    return machine_name(number, order, 32 if head[4] == 1 else 64)
 
 
 def machine_if_whole(path: str) -> str | None:
@@ -164,7 +170,7 @@ def read(path: str) -> ElfFile:
         definitions = (version for version, _index, of_file in defined_versions(image, names) if not of_file)
         return ElfFile(
             path=path,
-            machine=machine_name(image.machine, image.order),
+            machine=machine_name(image.machine, image.order, image.bits),
             machine_number=image.machine,
             bits=image.bits,
             byte_order="little" if image.order == "<" else "big",

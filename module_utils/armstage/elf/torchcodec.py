@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import ArmstageError
@@ -17,7 +18,7 @@ from .diagnosis import Expected, diagnose
 from .environment import layout
 from .ffmpeg import is_ffmpeg
 from .loader import Library
-from .reader import machine_if_whole
+from .reader import known_machine, machine_if_whole
 from .search import Root, System
 from .words import Problem, quoted
 
@@ -78,14 +79,10 @@ def inspect(
 
     Raises ArmstageError where there is nothing to inspect, or a file cannot be read.
     """
-    if not all(ffmpeg_dirs):
-        raise ArmstageError(
-            "`ffmpeg_dirs` holds an empty element, which the loader would read as the current folder",
-            hint="Leave it out",
-        )
+    _refuse_odd(root, {"ffmpeg_dirs": ffmpeg_dirs, "library_dirs": library_dirs or ()}, glibc, page_size)
     found = layout(env, torchcodec_dir)
     tree = Root(root)
-    machine = elf_machine or found.machine(tree) or platform.machine()
+    machine = (elf_machine and known_machine(elf_machine)) or found.machine(tree) or platform.machine()
     system = System(tree, machine)
     if library_dirs is None:
         library_dirs = _library_dirs(observe(found, system, machine, ffmpeg_dirs, check_abi=False))
@@ -103,6 +100,28 @@ def inspect(
         _wrong_arch(seen, ffmpeg_dirs),
         list(library_dirs),
     )
+
+
+def _refuse_odd(root: str, searched: Mapping[str, Sequence[str]], glibc: str | None, page_size: int | None) -> None:
+    """Raises ArmstageError for an option that stands for no system there is."""
+    if not os.path.isdir(root):
+        raise ArmstageError(f"Expected a folder in `root`, but received: `{root}`")
+    for option, folders in searched.items():
+        if not all(folders):
+            raise ArmstageError(
+                f"`{option}` holds an empty element, which the loader would read as the current folder",
+                hint="Leave it out",
+            )
+        split = next((folder for folder in folders if re.search("[:;]", folder)), None)
+        if split is not None:
+            raise ArmstageError(
+                f"`{option}` holds `{split}`, which the loader would split at `:` and `;`",
+                hint="Give each folder as an element of its own",
+            )
+    if glibc is not None and not re.fullmatch(r"\d+\.\d+(\.\d+)?", glibc, re.ASCII):
+        raise ArmstageError(f"Expected a version such as `2.28` in `glibc`, but received: `{glibc}`")
+    if page_size is not None and (page_size < 1 or page_size & (page_size - 1)):
+        raise ArmstageError(f"Expected a power of two such as 65536 in `page_size`, but received: `{page_size}`")
 
 
 def library_dirs(env: str, root: str = "/") -> list[str]:

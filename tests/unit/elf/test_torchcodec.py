@@ -1,11 +1,12 @@
 """Which core would load: whole environments, each with one thing wrong, and the one right message."""
 
 import os
+import re
 import shutil
 import time
 
 import pytest
-from ansible.module_utils.armstage.elf.torchcodec import library_dirs
+from ansible.module_utils.armstage.elf.torchcodec import inspect, library_dirs
 from ansible.module_utils.armstage.errors import ArmstageError
 
 from .builder import Elf
@@ -320,3 +321,59 @@ def test_whichever_file_is_damaged_no_more_than_a_problem_comes_of_it(root):
         assert found.ok or str(path) in found.message or os.path.basename(path).split(".so")[0] in found.message
         path.write_bytes(whole)
     assert look(root, folder).ok
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("root", "nowhere", "Expected a folder in `root`"),
+        ("glibc", "two", "`two`"),
+        ("glibc", "2", "`2`"),
+        ("page_size", 0, "`0`"),
+        ("page_size", 5000, "`5000`"),
+        ("library_dirs", [""], "`library_dirs` holds an empty element"),
+        ("ffmpeg_dirs", ["/a:/b"], "`ffmpeg_dirs` holds `/a:/b`"),
+        ("ffmpeg_dirs", ["/a;/b"], "`ffmpeg_dirs` holds `/a;/b`"),
+    ],
+)
+def test_an_option_that_stands_for_no_system_is_refused(root, option, value, says):
+    with pytest.raises(ArmstageError, match=re.escape(says)):
+        inspect(env=str(root.env), **{option: value})
+
+
+def test_a_machine_by_another_of_its_names(root):
+    assert look(root, root.ffmpeg(7), elf_machine="arm64").ok
+
+
+def test_the_folder_around_torchcodec_is_told_from_it(root):
+    with pytest.raises(ArmstageError, match="is the folder that torchcodec is in") as caught:
+        inspect(torchcodec_dir=str(root.site))
+    assert str(root.codec) in caught.value.hint
+
+
+def test_libraries_of_32_bits_are_for_another_machine(root):
+    found = look(root, root.ffmpeg(7, bits=32))
+    assert_problem(found, "is for aarch64_ilp32, not aarch64", "for aarch64")
+    assert len(found.wrong_arch) == 7
+
+
+def test_ffmpeg_for_musl(root):
+    found = look(root, root.ffmpeg(7, needed=["libc.musl-aarch64.so.1"], needs={}))
+    assert_problem(found, "needs `libc.musl-aarch64.so.1`", "built for musl")
+
+
+@pytest.mark.parametrize(
+    ("gone", "ok"), [((), True), (("heic",), True), (("pybind_ops",), False), (("image", "heic"), False)]
+)
+def test_a_file_that_the_wheel_brought_and_that_is_gone(tmp_path, gone, ok):
+    """torchcodec 0.16 and newer loads both when it is imported; that of HEIC when it is used."""
+    root = Root(tmp_path, "0.17.0")
+    (dist_info,) = root.site.glob("torchcodec-*.dist-info")
+    lines = [f"torchcodec/{path.name},sha256=0,1" for path in root.codec.iterdir()]
+    (dist_info / "RECORD").write_text("\n".join([*lines, "torchcodec/_core/__init__.py,,", ""]))
+    for part in gone:
+        (root.codec / f"libtorchcodec_{part}.so").unlink()
+    found = look(root, root.ffmpeg(7))
+    assert found.ok is ok
+    if not ok:
+        assert_problem(found, f"lacks `libtorchcodec_{gone[0]}.so`", "Install torchcodec again")
