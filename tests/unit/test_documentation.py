@@ -1,7 +1,8 @@
-"""What is documented is what there is: modules, plugins and roles against their own documentation."""
+"""What is documented is what there is: modules, plugins, roles, verbs, pages and changelog fragments."""
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,24 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "library").glob("*.py"))
 ROLES = sorted(path.name for path in (ROOT / "roles").iterdir())
+PLUGINS = {
+    "callback": ["armstage_summary"],
+    "connection": ["srun"],
+    "filter": sorted(path.stem for path in (ROOT / "filter_plugins").glob("*.yml")),
+    "inventory": ["slurm"],
+}
 DOCUMENTED = ("type", "required", "default", "choices", "elements")
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+FRAGMENTS = sorted((ROOT / "changelogs" / "fragments").iterdir())
+HEAD = """\
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r\"""
+"""
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -59,8 +77,9 @@ def test_a_module_shows_examples_and_results(name):
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_main_is_short(name):
+def test_a_module_begins_as_the_others_and_its_main_is_short(name):
     source = (ROOT / "library" / f"{name}.py").read_text()
+    assert source.startswith(HEAD)
     body = source[source.index("def main()") : source.index('if __name__ == "__main__"')]
     assert len(body.strip().splitlines()) < 40
 
@@ -85,8 +104,49 @@ def test_a_role_keeps_to_its_prefixes(name):
         assert all(option.startswith(f"__{name}_") for option in yaml.safe_load(private.read_text()))
 
 
-def test_ansible_doc_renders_every_module_and_role():
-    doc = [str(Path(sys.executable).with_name("ansible-doc")), "--json"]
-    for kind, names in (("module", MODULES), ("role", ROLES)):
-        shown = subprocess.run([*doc, "-t", kind, *names], capture_output=True, text=True, cwd=ROOT, check=True)
-        assert {name.rpartition(".")[2] for name in json.loads(shown.stdout)} == set(names), shown.stderr
+@pytest.mark.parametrize(("kind", "names"), [("module", MODULES), ("role", ROLES), *PLUGINS.items()])
+def test_ansible_doc_renders_everything(kind, names):
+    doc = [str(Path(sys.executable).with_name("ansible-doc")), "--json", "-t", kind, *names]
+    shown = subprocess.run(doc, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert {name.rpartition(".")[2] for name in json.loads(shown.stdout)} == set(names), shown.stderr
+
+
+def test_the_readme_has_the_verbs_that_there_are():
+    usage = subprocess.run([ROOT / "armstage"], capture_output=True, text=True, check=True).stdout
+    verbs = re.findall(r"^  ([a-z-]+)  ", usage, re.MULTILINE)
+    rows = re.findall(r"^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert sorted(verbs) == sorted(re.findall(r"[a-z-]+", " ".join(rows)))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_a_page_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        there = page.parent / path if path else page
+        assert there.exists(), target
+        headings = re.findall(r"^#+ (.*)$", there.read_text(), re.MULTILINE) if anchor else []
+        assert not anchor or anchor in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in headings]
+
+
+def test_every_page_is_linked_from_another():
+    linked = {
+        (page.parent / target.partition("#")[0]).resolve()
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+    }
+    assert [page.name for page in PAGES if page not in linked and page.parent not in linked] == ["README.md"]
+
+
+@pytest.mark.parametrize("fragment", FRAGMENTS, ids=lambda path: path.name)
+def test_a_changelog_fragment_has_known_sections_and_says_of_what_each_line_is(fragment):
+    config = yaml.safe_load((ROOT / "changelogs" / "config.yaml").read_text())
+    content = yaml.safe_load(fragment.read_text())
+    assert fragment.suffix == ".yml"
+    assert content
+    assert set(content) <= {name for name, _title in config["sections"]}
+    for line in (line for lines in content.values() for line in lines):
+        assert re.match(r"\S.* - \S", line), line
+        assert line.endswith(".")
+        assert "\n" not in line
