@@ -43,7 +43,7 @@ def search_path(context: Context) -> tuple[list[str], list[str] | None, str]:
 
     Of a job that sourced env.sh its own LD_LIBRARY_PATH, else what env.sh would set.
     """
-    given = [folder for folder in context.request.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    given = [folder for folder in re.split("[:;]", context.request.environ.get("LD_LIBRARY_PATH", "")) if folder]
     ffmpeg = os.path.join(context.staged, "ffmpeg-linuxarm64/lib") if context.staged else ""
     if not os.path.isdir(ffmpeg):
         return given, None, "environment"

@@ -148,29 +148,37 @@ def _pip_file_index(path: Path) -> str:
 
 def list_files(text: str, content_type: str, page: str) -> dict[str, tuple[str, str | None]]:
     """The files of a project page (PEP 691 JSON or PEP 503 HTML): name -> URL, sha256 or None."""
+    text = text.lstrip("\ufeff")
     if content_type == JSON_TYPE or text.lstrip().startswith("{"):
         return _list_json(text, page)
     parser = _Anchors()
     parser.feed(text)
-    base = urljoin(page, parser.base)
     files = {}
     for reference in parser.references:
-        location, fragment = urldefrag(urljoin(base, reference))
-        digest = re.fullmatch(r"sha256=([0-9a-fA-F]{64})", fragment)
-        files[file_name(location)] = (location, digest[1].lower() if digest else None)
+        try:
+            location, fragment = urldefrag(urljoin(urljoin(page, parser.base), reference))
+        except ValueError:
+            continue  # no address at all, so no file either
+        digest = re.search(r"(?:^|&)sha256=([^&]*)", fragment)
+        files[file_name(location)] = (location, _sha256(digest and digest[1]))
     return files
 
 
 def _list_json(text: str, page: str) -> dict[str, tuple[str, str | None]]:
     try:
         return {
-            item["filename"]: (urljoin(page, item["url"]), item.get("hashes", {}).get("sha256"))
+            item["filename"]: (urljoin(page, item["url"]), _sha256((item.get("hashes") or {}).get("sha256")))
             for item in json.loads(text)["files"]
         }
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TransportError(
             f"`{without_credentials(page)}` is not a project page (PEP 691): {type(error).__name__}"
         ) from error
+
+
+def _sha256(given: object) -> str | None:
+    """A digest in lower case; None for what is none."""
+    return given.lower() if isinstance(given, str) and re.fullmatch("[0-9a-fA-F]{64}", given) else None
 
 
 class _Anchors(HTMLParser):
@@ -182,7 +190,7 @@ class _Anchors(HTMLParser):
         self.base = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        target = dict(attrs).get("href") or ""
+        target = (dict(attrs).get("href") or "").strip()
         if tag == "a" and target:
             self.references.append(target)
         elif tag == "base" and not self.base:

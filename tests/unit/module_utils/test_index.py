@@ -73,6 +73,38 @@ def test_the_base_of_a_page_counts():
     )
 
 
+@pytest.mark.parametrize(
+    ("anchor", "digest"),
+    [
+        (f'<A HREF=" w.whl#sha256={SHA.upper()} " data-yanked="bad">', SHA),
+        (f'<a href="w.whl#sha256={SHA}&amp;egg=w">', SHA),
+        (f'<a href="w.whl#egg=w&sha256={SHA}">', SHA),
+        ('<a href="w.whl#sha256=abc">', None),
+        ('<a href="w.whl#md5=' + "0" * 32 + '">', None),
+        ('<a href="http://[bad/x.whl">x</a><a href="w.whl">', None),
+    ],
+)
+def test_every_way_to_write_a_link(anchor, digest):
+    files = list_files(f"<html>{anchor}w.whl</a></html>", "text/html", "https://index.test/simple/w/")
+    assert files == {"w.whl": ("https://index.test/simple/w/w.whl", digest)}
+
+
+@pytest.mark.parametrize(
+    ("hashes", "digest"),
+    [({"sha256": SHA.upper()}, SHA), (None, None), ({}, None), ({"sha256": 5}, None), ({"sha256": "abc"}, None)],
+)
+def test_every_way_to_give_hashes(hashes, digest):
+    page = json.dumps({"files": [{"filename": "w.whl", "url": "../w.whl", "hashes": hashes, "yanked": "bad"}]})
+    files = list_files("\ufeff" + page, JSON, "https://index.test/simple/w/")
+    assert files == {"w.whl": ("https://index.test/simple/w.whl", digest)}
+
+
+@pytest.mark.parametrize("page", ["[]", '{"files": ["w.whl"]}', '{"files": [{"filename": "w", "url": 5}]}'])
+def test_json_that_is_no_project_page(page):
+    with pytest.raises(TransportError, match="is not a project page"):
+        list_files(page, JSON, "https://index.test/simple/w/")
+
+
 def test_names_in_urls_are_decoded():
     name = "torch-2.11.0+cu130-cp312-cp312-manylinux_2_28_aarch64.whl"
     page = as_html(name.replace("+", "%2B"), name=name).decode()
