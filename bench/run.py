@@ -1,7 +1,8 @@
-"""Every benchmark, or the ones named: ./armstage bench [NAME ...]. Each prints ratios against a named alternative."""
+"""Every benchmark, or the ones named. Each prints ratios against a named alternative."""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -11,12 +12,12 @@ FOLDER = Path(__file__).resolve().parent
 
 def main() -> int:
     known = sorted(path.stem for path in FOLDER.glob("*.py") if path.name != Path(__file__).name)
-    wanted = sys.argv[1:] or known
+    parser = argparse.ArgumentParser(prog="./armstage bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(known)}; all by default")
+    wanted = parser.parse_args().names or known
     if unknown := set(wanted) - set(known):
-        print(
-            f"armstage bench: no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(known)}",
-            file=sys.stderr,
-        )
+        print(f"armstage: there is no benchmark `{'`, `'.join(sorted(unknown))}`", file=sys.stderr)
+        print(f"hint: name some of {', '.join(known)}", file=sys.stderr)
         return 3
     failed = 0
     for name in wanted:
