@@ -49,8 +49,10 @@ def read(
     path. Each probe may take ``timeout`` seconds. The overrides stand in for what was read; the
     status stays what was observed.
 
-    Raises ArmstageError for an override that is no version, and for a file that cannot be read.
+    Raises ArmstageError for an option that can't be meant, and for a file that cannot be read.
     """
+    if not timeout > 0:
+        raise ArmstageError(f"Expected more than 0 seconds in `timeout`, but received: `{timeout:g}`")
     for option, value in (("cuda_version", cuda_version), ("driver_version", driver_version)):
         if value is not None and not VERSION.fullmatch(value):
             raise ArmstageError(

@@ -24,6 +24,9 @@ WSL = "/usr/lib/wsl/lib/nvidia-smi"
 XML = re.compile(r"<\?xml\b.*</nvidia_smi_log>", re.DOTALL)
 """The document of `-q -x`; warnings may stand before and after it (`WARNING: infoROM is corrupted`)."""
 
+BROKEN_GPU = re.compile(r"^.*(GPU is lost|GPU requires reset|infoROM is corrupted).*$", re.MULTILINE)
+"""A line in which one GPU is at fault, while the host's driver answers."""
+
 MAX_OUTPUT = 4 * 1024 * 1024
 """Bytes of output that are read; `-q -x` of eight GPUs is half a megabyte."""
 
@@ -67,7 +70,7 @@ def ask(program: str, timeout: float) -> Answer:
     gpus = next((report.gpus for report in answer.reports if report.gpus), [])
     if not all(gpu["compute_capability"] for gpu in gpus) or not gpus:
         _query(answer, program, "gpu", smi_text.GPU_QUERY, timeout)
-    if any(gpu["mig"] for gpu in gpus):
+    if any(gpu["mig"] for report in answer.reports for gpu in report.gpus):
         _run(answer, program, ("-L",), timeout)
     if all(report.processes is None for report in answer.reports):
         _query(answer, program, "compute-apps", smi_text.PROCESS_QUERY, timeout)
@@ -104,6 +107,9 @@ def _take(answer: Answer, completed: Completed, shown: str, columns: tuple[str, 
         answer.status, answer.line = answer.status or status, answer.line or line
         answer.reports.append(_library_of(completed, shown))
         return False
+    broken = BROKEN_GPU.search(completed.out)
+    if broken and not any(broken[1] in note for note in answer.notes):
+        answer.notes.append(f"`{shown}` says: `{broken[0].strip()[:200]}`")
     try:
         report = parse(completed.out, shown, columns)
     except ArmstageError as error:

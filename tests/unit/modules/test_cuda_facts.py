@@ -195,6 +195,13 @@ def test_an_override_that_is_no_version(run_module, tmp_path, option, value):
     assert f"`{option}`" in result["msg"]
 
 
+@pytest.mark.parametrize("timeout", [0, -1])
+def test_no_time_at_all_is_no_wedged_driver(run_module, tmp_path, timeout):
+    result = run_module(cuda_facts, root=str(tmp_path), timeout=timeout)
+    assert result["failed"]
+    assert result["msg"] == f"Expected more than 0 seconds in `timeout`, but received: `{timeout}`"
+
+
 def test_a_folder_where_a_file_should_be_is_an_error(run_module, tmp_path):
     root = plant(tmp_path / "root", folders=["sys/module/nvidia/version"])
     result = run_module(cuda_facts, root=str(root))
