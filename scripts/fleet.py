@@ -51,13 +51,20 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def chosen(options: argparse.Namespace) -> list[str]:
+    """The options for Ansible's own programs."""
+    return ["-i", options.inventory, *(word for each in options.extra_vars for word in ("-e", each))]
+
+
 def inventory(options: argparse.Namespace) -> dict[str, dict[str, object]]:
     """Host -> variables, of ansible-inventory."""
-    extra = [word for each in options.extra_vars for word in ("-e", each)]
-    command = ["ansible-inventory", "-i", options.inventory, "--list", "--export", *extra]
+    command = ["ansible-inventory", *chosen(options), "--list", "--export"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ArmstageError(done.stderr.strip())
+        raise ArmstageError(
+            f"Failed to read the inventory `{options.inventory}`: {done.stderr.strip()}",
+            hint="Run this on a login node, where Slurm's commands are, or name another inventory with -i",
+        )
     return json.loads(done.stdout)["_meta"]["hostvars"]
 
 
@@ -68,13 +75,15 @@ def text_of(value: object) -> str:
 
 def variables_of(options: argparse.Namespace, host: str) -> tuple[str, str]:
     """`armstage_root` and `preflight_report` as they are for a host, templates and all."""
-    extra = [word for each in options.extra_vars for word in ("-e", each)]
     wanted = json.dumps({"msg": ["{{ armstage_root }}", "{{ preflight_report | default(" + repr(REPORT) + ") }}"]})
-    command = ["ansible", host, "-i", options.inventory, "-c", "local", *extra, "-o", "-m", "debug", "-a", wanted]
+    command = ["ansible", host, *chosen(options), "-c", "local", "-o", "-m", "debug", "-a", wanted]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = done.stdout.partition("=> ")[2].strip()
     if done.returncode or not found:
-        raise ArmstageError(f"Failed to read `armstage_root` of `{host}`: {(done.stdout + done.stderr).strip()[:300]}")
+        raise ArmstageError(
+            f"Failed to read `armstage_root` of `{host}`: {(done.stdout + done.stderr).strip()[:300]}",
+            hint="Set it in the inventory, as inventory/slurm/group_vars/all.yml does",
+        )
     root, report = json.loads(found)["msg"]
     return root, report
 
@@ -126,7 +135,7 @@ def main() -> int:
         if report:
             write_report(report, answers, options.timeout)
     except ArmstageError as error:
-        print(f"armstage: {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""), file=sys.stderr)
+        print(f"armstage: {error.text}", file=sys.stderr)
         return 3
     return fleet.exit_status(answers)
 
