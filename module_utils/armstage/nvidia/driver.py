@@ -184,10 +184,10 @@ def _status(host: Host, readings: Readings, has_gpus: bool) -> Reading:
 
 
 def _refused_nvml(host: Host) -> Reading | None:
-    """NVML that refuses to start and no GPU seen by anyone: cuInit finds none either, though cuDriverGetVersion,
+    """NVML that has no access, and no GPU seen by anyone: cuInit finds none either, though cuDriverGetVersion,
     which touches no device, answers (a container whose access to /dev/nvidia* is lost)."""
     refused = next((answer for answer in host.answers if answer.line and not answer.status), None)
-    if refused is None or any(report.gpus for report in host.reports):
+    if refused is None or not verdict.cure(refused.line) or any(report.gpus for report in host.reports):
         return None
     return Reading("no-devices", refused.source, refused.line)
 

@@ -75,9 +75,13 @@ MESSAGES = {
 
 def hint(status: str, line: str) -> str:
     """What to do: about the cause that the literal ``line`` names, else about the status."""
+    return (cure(line) if status in CAUSED else None) or HINTS[status]
+
+
+def cure(line: str) -> str | None:
+    """What to do about a cause of its own that the line names; None where it names none."""
     told = line.lower()
-    causes = CAUSES if status in CAUSED else ()
-    return next((cure for words, cure in causes if any(word in told for word in words)), HINTS[status])
+    return next((text for words, text in CAUSES if any(word in told for word in words)), None)
 
 
 def message(facts: dict[str, Any], line: str) -> str:

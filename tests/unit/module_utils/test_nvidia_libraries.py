@@ -180,6 +180,14 @@ def test_cuda_without_nvml_and_without_a_gpu_is_not_ok(answers, code, words):
     assert words in facts["hint"]
 
 
+def test_nvml_that_lacks_a_file_of_its_own_says_nothing_about_cuda(answers):
+    answers("cuda 13000\nfail nvmlInit_v2 12\n")
+    loaded = kernel.Kernel(loaded=True, readings=[Reading("580.95.05", "/sys/module/nvidia/version", "580.95.05")])
+    facts = driver.facts(Host("/", loaded, [libraries.ask(20)]), {})
+    assert facts["status"] == "ok"
+    assert "12 NVML_ERROR_LIBRARY_NOT_FOUND" in facts["message"]
+
+
 def test_without_libcuda(answers, stubs, tmp_path, monkeypatch):
     """NVML alone: the driver is kept, and CUDA is not taken from NVML's built-in number or the table."""
     alone = tmp_path / "nvml"
