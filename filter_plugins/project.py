@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import tomlkit
+from ansible.errors import AnsibleFilterError
 from tomlkit.items import Array, InlineTable
 
 # Plugins of the control node can't import a project's module_utils by Ansible's name (docs/decisions).
@@ -53,6 +54,14 @@ def pyproject_for_aarch64(text, wanted):
         if name in wanted["versions"]:
             text = bind(text, name, wanted["index"]["name"])
     return add_index(text, wanted["index"])
+
+
+def reporting_edit(text, wanted):
+    """pyproject_for_aarch64 with its errors as Ansible's, the hint on a line of its own."""
+    try:
+        return pyproject_for_aarch64(text, wanted)
+    except ArmstageError as error:
+        raise AnsibleFilterError(error.text) from None  # whose message Ansible would say again behind the hint
 
 
 # The text and its values
@@ -315,6 +324,6 @@ class FilterModule:
     def filters(self):
         return {
             "project_target": project_target,
-            "pyproject_for_aarch64": pyproject_for_aarch64,
+            "pyproject_for_aarch64": reporting_edit,
             "project_summary": project_summary,
         }

@@ -25,7 +25,7 @@ def reporting(function):
         try:
             return function(*arguments, **options)
         except ArmstageError as error:
-            raise AnsibleFilterError(error.text) from error
+            raise AnsibleFilterError(error.text) from None  # whose message Ansible would say again behind the hint
 
     return filtered
 
