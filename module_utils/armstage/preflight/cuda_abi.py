@@ -20,6 +20,9 @@ FOLLOWS_CUDA = re.compile(r"lib(cudart|nvrtc|cublas|cublasLt|cupti|nvJitLink|nvj
 
 PACKAGE = re.compile(r"nvidia-(?P<library>[a-z0-9-]+?)-cu(?P<major>\d\d)")
 
+NAMED_CUDA = re.compile(r"cu(?:da)?[_-]?(\d\d)\d?(?!\d)")
+"""A CUDA version in a path: ``libbitsandbytes_cuda130.so``, ``nixl_cu12/_bindings.so``."""
+
 ONE_FOLDER = ("nccl", "cudnn", "cusparselt", "nvshmem")
 """Libraries whose CUDA 12 and 13 packages write the same file: the later one wins, whatever torch was built with."""
 
@@ -55,11 +58,12 @@ def check(context: Context) -> Finding:
 def _needs(context: Context, files: list[ElfFile], major: str) -> Iterator[Finding]:
     """Libraries that name another CUDA major's library in DT_NEEDED."""
     there = {name for file in files for name in (file.soname, os.path.basename(file.path)) if name}
+    chosen_from = _choices(context, files, major)
     wrong: dict[str, list[ElfFile]] = {}
     for file in files:
         for name in file.needed:
             match = FOLLOWS_CUDA.fullmatch(name)
-            if match and match[2] != major and not _belongs_to(file, context):
+            if match and match[2] != major and file.path not in chosen_from and not _belongs_to(file, context):
                 wrong.setdefault(name, []).append(file)
     for name, needy in wrong.items():
         first = shown(needy[0].path, context.env)
@@ -72,6 +76,21 @@ def _needs(context: Context, files: list[ElfFile], major: str) -> Iterator[Findi
         else:
             hint = f"Install a build of it for CUDA {major}; {NO_LINKS}"
             yield Finding(FAIL, detail, hint, needy[0].path)
+
+
+def _choices(context: Context, files: list[ElfFile], major: str) -> set[str]:
+    """The files that a package brings once for each CUDA, of which it loads the one for torch's (bitsandbytes 0.50.2).
+
+    Those of a package that has none for torch's CUDA are not among them.
+    """
+    families: dict[str, dict[str, str]] = {}
+    site = os.path.realpath(context.layout.site)
+    for file in files:
+        path = os.path.relpath(os.path.realpath(file.path), site)
+        named = NAMED_CUDA.search(path)
+        if named:
+            families.setdefault(NAMED_CUDA.sub("*", path), {})[file.path] = named[1]
+    return {path for family in families.values() if major in family.values() for path in family}
 
 
 def _belongs_to(file: ElfFile, context: Context) -> bool:

@@ -46,6 +46,23 @@ class TestCudaAbi:
         Elf(soname="libcupti.so.12").write(staged.site / "triton/backends/nvidia/lib/cupti/libcupti.so.12")
         assert look_into("G1").status == "PASS"
 
+    @pytest.mark.parametrize(
+        "name",
+        ["bitsandbytes/libbitsandbytes_cuda{}.so", "nixl_cu{}/_bindings.cpython-312-aarch64-linux-gnu.so"],
+    )
+    def test_a_package_that_brings_a_file_for_each_cuda(self, look_into, staged, name):
+        """It loads the one for torch's CUDA; where it brings none of that, it can't be used."""
+        for cuda, runtime in (("118", "11.0"), ("124", "12"), ("12", "12"), ("130", "13"), ("13", "13")):
+            needed = [f"libcudart.so.{runtime}", f"libcublas.so.{runtime.partition('.')[0]}"]
+            Elf(needed=needed).write(staged.site / name.format(cuda))
+        link = staged.base / "envs/cu130"
+        link.parent.mkdir()
+        link.symlink_to(staged.env)
+        assert look_into("G1").status == look_into("G1", env=str(link)).status == "PASS"
+        for cuda in ("130", "13"):
+            (staged.site / name.format(cuda)).unlink()
+        assert look_into("G1").status == look_into("G1", env=str(link)).status == "FAIL"
+
     @pytest.mark.parametrize("library", ["nccl", "cudnn", "cusparselt", "nvshmem"])
     def test_two_packages_that_write_the_same_file(self, look_into, staged, library):
         staged.package(f"nvidia-{library}-cu13", "2.28.9")
