@@ -20,7 +20,14 @@ PLUGINS = {
     "inventory": ["slurm"],
 }
 DOCUMENTED = ("type", "required", "default", "choices", "elements")
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "roles").glob("*/README.md"),
+    ]
+)
 FRAGMENTS = sorted((ROOT / "changelogs" / "fragments").iterdir())
 HEAD = """\
 #!/usr/bin/python
@@ -95,6 +102,16 @@ def test_a_role_specifies_its_defaults(name):
         assert all(value["description"] and value["type"] for value in spec["options"].values())
 
 
+@pytest.mark.parametrize("readme", sorted((ROOT / "roles").glob("*/README.md")), ids=lambda path: path.parent.name)
+def test_the_table_of_a_role_s_readme_is_its_specification(readme):
+    specs = yaml.safe_load((readme.parent / "meta/argument_specs.yml").read_text())["argument_specs"]
+    expected = [
+        (name, option["default"] or json.dumps(option["default"]), option["description"])
+        for name, option in specs["main"]["options"].items()
+    ]
+    assert re.findall(r"^\| `(\w+)` \| `(.*?)` \| (.*) \|$", readme.read_text(), re.MULTILINE) == expected
+
+
 @pytest.mark.parametrize("name", ROLES)
 def test_a_role_keeps_to_its_prefixes(name):
     role = ROOT / "roles" / name
@@ -118,7 +135,7 @@ def test_the_readme_has_the_verbs_that_there_are():
     assert sorted(verbs) == sorted(re.findall(r"[a-z-]+", " ".join(rows)))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_of_a_page_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if target.startswith("https://"):
@@ -136,7 +153,7 @@ def test_every_page_is_linked_from_another():
         for page in PAGES
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
     }
-    assert [page.name for page in PAGES if page not in linked and page.parent not in linked] == ["README.md"]
+    assert [page for page in PAGES if page not in linked and page.parent not in linked] == [ROOT / "README.md"]
 
 
 @pytest.mark.parametrize("fragment", FRAGMENTS, ids=lambda path: path.name)
