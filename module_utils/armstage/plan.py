@@ -9,6 +9,7 @@ from typing import Any
 from . import sources, stack, torch_index, versions
 from .compatibility import PACKAGES
 from .errors import ArmstageError
+from .wishes import as_meant
 
 Facts = Mapping[str, Any]
 
@@ -31,6 +32,7 @@ def plan(wishes: Facts, nodes: Mapping[str, Facts], compatibility: Facts, probed
     others up. Raises ArmstageError where all are, where one can't be served by this stack, or where the parts
     of the stack don't belong together.
     """
+    wishes = as_meant(wishes)
     wanted = wishes["stack"]
     nodes, left_out = _without_broken(nodes)
     python = python_of(wanted["cpython"]["version"], wishes["root"], nodes, cpython)

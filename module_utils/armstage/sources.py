@@ -47,7 +47,7 @@ def _by_host(mirror: str) -> Any:
         parts = urlsplit(address)
         if not mirror or parts.scheme not in ("http", "https"):
             return address
-        return f"{mirror.rstrip('/')}/{parts.netloc}{parts.path}"
+        return f"{str(mirror).rstrip('/')}/{parts.netloc}{parts.path}"
 
     return rewrite
 

@@ -32,7 +32,7 @@ def release(version: Any) -> tuple[int, ...]:
 def _release(text: str) -> tuple[int, ...]:
     match = re.match(r"[vn]?(\d+(?:\.\d+)*)", text)
     if match is None:
-        raise ArmstageError(f"Expected a version number, but received: `{text}`")
+        raise ArmstageError(f"Expected a version number, but received: `{text}`", hint="Write it as in 2.11.0")
     numbers = [int(number) for number in match.group(1).split(".")]
     while len(numbers) > 1 and not numbers[-1]:
         numbers.pop()
@@ -43,7 +43,10 @@ def minor(version: Any) -> str:
     """The first two numbers: ``3.12`` of ``3.12.12``."""
     match = re.match(r"\d+\.\d+", str(version).strip())
     if match is None:
-        raise ArmstageError(f"Expected a version such as `3.12`, but received: `{version}`")
+        raise ArmstageError(
+            f"Expected a version such as `3.12`, but received: `{version}`",
+            hint="Write at least two numbers, in quotes",
+        )
     return match.group()
 
 
