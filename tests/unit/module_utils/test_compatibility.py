@@ -1,4 +1,4 @@
-"""The data of vars/ against itself, against the nodes' table of drivers, and against the stacks and their locks."""
+"""The data of vars/ against itself, against the tables that go to the nodes, and against the stacks and their locks."""
 
 import re
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 import yaml
 from ansible.module_utils.armstage import stack
 from ansible.module_utils.armstage.compatibility import PACKAGES, Compatibility
+from ansible.module_utils.armstage.elf.ffmpeg import MAJORS, major_of
 from ansible.module_utils.armstage.versions import matches, release
 
 VARS = Path(__file__).resolve().parents[3] / "vars"
@@ -89,6 +90,14 @@ def test_a_torchvision_lies_where_a_torch_lies_that_it_goes_with():
 def test_uv_tries_only_indexes_that_are_known():
     assert {entry["tag"] for entry in DATA["uv_auto"]} == set(DATA["indexes"])
     assert {entry["driver"].split(".")[0] for entry in DATA["uv_auto"]} <= set(DATA["driver_cuda"])
+
+
+def test_the_nodes_know_the_same_sonames_of_ffmpeg():
+    assert {str(major) for major in MAJORS} == set(DATA["ffmpeg"])
+    for major, numbers in MAJORS.items():
+        sonames = DATA["ffmpeg"][str(major)]["sonames"]
+        assert numbers == tuple(number for library, number in sonames.items() if library != "postproc")
+        assert major_of(f"libavutil.so.{sonames['avutil']}") == major
 
 
 def test_ffmpeg_majors_are_told_apart_by_avutil():
