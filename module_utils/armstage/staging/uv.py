@@ -41,6 +41,9 @@ OWN = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_WRAP": "1", "PYC_INVALIDATION_MODE
 """Bytecode is never compared with its source: a release never changes, and a look at the source of
 every module is what makes imports slow on a shared filesystem."""
 
+MOST_THREADS = 16
+"""Login nodes have hundreds of cores and let a user have few threads; uv starts one a core (astral-sh/uv#14462)."""
+
 STEPS = re.compile(r"^ ?(Downloading|Downloaded|Resolved|Prepared|Installed) (\S+)", re.MULTILINE)
 
 TICK = 1.0
@@ -178,7 +181,9 @@ def environment(variables: Mapping[str, str], mirror: bool = False) -> dict[str,
             return not mirror
         return bool(ACCESS.fullmatch(name)) or not OTHERS.fullmatch(name)
 
-    return {**{name: value for name, value in variables.items() if is_wanted(name)}, **OWN}
+    threads = str(min(len(os.sched_getaffinity(0)), MOST_THREADS))
+    limits = dict.fromkeys(("UV_CONCURRENT_INSTALLS", "UV_CONCURRENT_BUILDS"), threads)
+    return {**limits, **{name: value for name, value in variables.items() if is_wanted(name)}, **OWN}
 
 
 def doing(messages: str) -> str:

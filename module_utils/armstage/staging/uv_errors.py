@@ -49,6 +49,16 @@ class Meaning:
 
 MEANINGS = (
     Meaning(
+        r"ThreadPoolBuildError|[Ff]ailed to spawn thread",  # astral-sh/uv#3150, #14462: login nodes
+        "uv could not start its threads: this host limits how many one user may have",
+        "Raise the limit (ulimit -u), or give uv fewer: UV_CONCURRENT_INSTALLS=4 RAYON_NUM_THREADS=4",
+    ),
+    Meaning(
+        r"Too many open files \(os error 24\)",
+        "uv ran out of open files: this host limits how many one process may have",
+        "Raise the limit (ulimit -n), or give uv fewer: UV_CONCURRENT_DOWNLOADS=8 UV_CONCURRENT_INSTALLS=4",
+    ),
+    Meaning(
         r"(?:No space left on device|Disk quota exceeded)",
         "The disk or quota is full: uv could not unpack the wheels",
         "Make room where the root and uv's cache lie (df -h; quota -s), or move the cache with `cache_dir`",
@@ -62,6 +72,13 @@ MEANINGS = (
         r"(?:Could not acquire lock|[Ff]ailed to lock).*?: (?P<why>[^:]+\(os error \d+\))",
         "uv can't lock its cache: {why}",
         "The filesystem of uv's cache has no flock: give one that has, such as a local disk, as `cache_dir`",
+    ),
+    Meaning(
+        r"`?(?P<path>/[^`\s]+?)`?:?(?: cause:)? (?P<why>(?:Device or resource busy|Directory not empty|"
+        r"Stale file handle|Stale NFS file handle|Input/output error) \(os error \d+\))",  # astral-sh/uv#12036: NFS
+        "The filesystem did not let uv finish with `{path}`: {why}",
+        "A network filesystem may refuse what another host still has open: run again, with uv's cache (`cache_dir`)"
+        " on a local disk",
     ),
     Meaning(
         r"Hash mismatch for `(?P<name>[^`]+)`.*?sha256:(?P<expected>[0-9a-f]{64}).*?sha256:(?P<found>[0-9a-f]{64})",
@@ -191,14 +208,14 @@ MEANINGS = (
 def explain(attempt: Attempt, messages: str, status: int) -> UvError:
     """The error that uv's messages amount to. ``status`` is its exit status, negative for a signal."""
     detail = last_lines(messages)
-    if status < 0:
-        return UvError(f"uv was ended by signal {-status}", "If the kernel did it, memory was short: dmesg", detail)
     line = " ".join(FRAME.sub(" ", messages).replace("Caused by:", "cause:").split())
     for meaning in MEANINGS:
         found = re.search(meaning.pattern, line)
         if found is not None:
             words = {**vars(attempt), **{name: text or "" for name, text in found.groupdict().items()}}
             return UvError(meaning.message.format(**words), meaning.hint.format(**words), detail, meaning.unreachable)
+    if status < 0:
+        return UvError(f"uv was ended by signal {-status}", "If the kernel did it, memory was short: dmesg", detail)
     said = re.search(r"error: (?P<what>.{1,300})", line)
     message = f"uv failed with exit status {status}" + (f": {said['what']}" if said else "")
     return UvError(message, "The detail holds uv's own words", detail)

@@ -1,5 +1,6 @@
 """uv as a tool: what it is told, which of this host's settings it sees, and what its messages mean."""
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -54,6 +55,64 @@ def test_a_signal_is_named():
 def test_a_filesystem_without_flock_is_told_from_other_trouble(text, name):
     assert explain(ATTEMPT, text, 2).message.startswith("uv can't lock its cache: ")
     assert name in explain(ATTEMPT, text, 2).message
+
+
+PANIC = (
+    "thread 'main2' panicked at crates/uv-configuration/src/threading.rs:68:10:\n"
+    "failed to initialize global rayon pool: ThreadPoolBuildError { kind: IOError(Os { code: 11, kind: WouldBlock, "
+    'message: "Resource temporarily unavailable" }) }\n'
+)
+"""astral-sh/uv#14462, on a login node; it then aborts."""
+
+
+def test_a_limit_of_threads_is_told_from_too_little_memory():
+    error = explain(ATTEMPT, PANIC, -6)
+    assert error.message.startswith("uv could not start its threads")
+    assert "UV_CONCURRENT_INSTALLS" in error.hint
+
+
+def test_uv_is_not_given_a_thread_a_core(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(288)))
+    assert environment({})["UV_CONCURRENT_INSTALLS"] == "16"
+    assert environment({"UV_CONCURRENT_INSTALLS": "40"})["UV_CONCURRENT_INSTALLS"] == "40"
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 5})
+    assert environment({})["UV_CONCURRENT_INSTALLS"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "why"),
+    [
+        (
+            "error: Failed to install: dill-0.4.0-py3-none-any.whl (dill==0.4.0)\n"
+            "  Caused by: failed to remove directory `/work/u/.venv/lib/python3.12/site-packages/dill-0.4.0.data`: "
+            "Directory not empty (os error 39)\n",
+            "/work/u/.venv/lib/python3.12/site-packages/dill-0.4.0.data",
+            "Directory not empty (os error 39)",
+        ),
+        (
+            "error: failed to remove `/work/u/.cache/uv/.tmpX/y`\n  Caused by: Device or resource busy (os error 16)\n",
+            "/work/u/.cache/uv/.tmpX/y",
+            "Device or resource busy (os error 16)",
+        ),
+        (
+            "error: failed to open file `/work/u/.cache/uv/z`: Stale file handle (os error 116)\n",
+            "/work/u/.cache/uv/z",
+            "Stale file handle (os error 116)",
+        ),
+    ],
+)
+def test_a_network_filesystem_that_gets_in_the_way(text, path, why):
+    """astral-sh/uv#12036."""
+    error = explain(ATTEMPT, text, 2)
+    assert error.message == f"The filesystem did not let uv finish with `{path}`: {why}"
+    assert "local disk" in error.hint
+
+
+def test_a_limit_of_open_files_is_named():
+    text = (
+        "error: Failed to install: torch\n  Caused by: failed to open file `/x/y`: Too many open files (os error 24)\n"
+    )
+    assert explain(ATTEMPT, text, 2).message.startswith("uv ran out of open files")
 
 
 KEPT = {
