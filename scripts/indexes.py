@@ -1,8 +1,8 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The PyTorch wheel indexes known here: ``./armstage indexes [--refresh]``.
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""`./armstage indexes`: the PyTorch wheel indexes known here.
 
-``--refresh`` lists the real index pages and shows what differs from ``vars/compatibility.yml``; it changes nothing.
+`--refresh` lists the real index pages and shows what differs from `vars/compatibility.yml`; it changes nothing.
 Exit status: 0 nothing differs, 1 an index can't be read, 2 something differs.
 """
 
@@ -19,8 +19,8 @@ import yaml
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "module_utils"))
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT / "module_utils"))
 
 from armstage.compatibility import PACKAGES, Compatibility  # noqa: E402
 from armstage.errors import ArmstageError  # noqa: E402
@@ -139,7 +139,7 @@ def main() -> int:
     parser.add_argument("--refresh", action="store_true", help="compare with the real index pages")
     parser.add_argument("--base-url", default="", help="read the pages below this address, such as a mirror's")
     options = parser.parse_args()
-    data = yaml.safe_load((ROOT / "vars" / "compatibility.yml").read_text())
+    data = yaml.safe_load((PROJECT / "vars" / "compatibility.yml").read_text())
     known = Compatibility(data["armstage_compatibility"])
     if not options.refresh:
         print(table(known))

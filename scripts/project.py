@@ -1,8 +1,8 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A user's own project: ``./armstage project audit PATH`` and ``./armstage project fix PATH --lock own|shared``.
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""`./armstage project audit PATH` and `./armstage project fix PATH --lock own|shared`: a user's own project.
 
-``fix`` runs playbooks/project.yml. ``audit`` reads the project for what breaks on aarch64; the rules are in
+`fix` runs playbooks/project.yml. `audit` reads the project for what breaks on aarch64; the rules are in
 docs/rules.md. Its exit status: 0 nothing found, 1 warnings, 2 errors, 3 usage, or the project can't be read.
 """
 
@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "module_utils"))
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT / "module_utils"))
 
 from armstage.audit import project, sarif  # noqa: E402
 from armstage.audit.facts import Facts, node_facts, read_compatibility  # noqa: E402
@@ -139,7 +139,7 @@ def playbook(options: argparse.Namespace, inventories: list[str], variables: dic
         "project_selection": chosen,
         **variables,
     }
-    argv = ["ansible-playbook", str(ROOT / "playbooks" / "project.yml"), "--extra-vars", json.dumps(variables)]
+    argv = ["ansible-playbook", str(PROJECT / "playbooks" / "project.yml"), "--extra-vars", json.dumps(variables)]
     argv += [word for inventory in inventories for word in ("-i", inventory)]
     argv += ["--check"] if options.check else []
     return [*argv, *(["--diff"] if options.diff else []), *options.rest]

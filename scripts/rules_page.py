@@ -1,6 +1,6 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write docs/rules.md from the rules: ``./armstage exec python scripts/rules_page.py``."""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Write docs/rules.md from the rules: `./armstage exec python scripts/rules_page.py`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "module_utils"))
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT / "module_utils"))
 
 from armstage.audit.ignore import RULE  # noqa: E402
 from armstage.audit.model import Rule  # noqa: E402
 from armstage.audit.rules import CATALOGUE  # noqa: E402
 
-PAGE = ROOT / "docs" / "rules.md"
+PAGE = PROJECT / "docs" / "rules.md"
 LANGUAGES = {".toml": "toml", ".txt": "text", ".lock": "toml", ".py": "python", ".yaml": "yaml"}
 
 INTRODUCTION = """# Rules of `./armstage project audit`
@@ -67,4 +67,4 @@ def example(files: Mapping[str, str]) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page())
-    print(f"{PAGE.relative_to(ROOT)}: {len(CATALOGUE) + 1} rules")
+    print(f"{PAGE.relative_to(PROJECT)}: {len(CATALOGUE) + 1} rules")
