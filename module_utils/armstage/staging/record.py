@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,11 @@ TYPES: dict[str, Any] = {
 """What a record holds, and as what: one that was edited into something else is none."""
 
 
+EXTRA_TYPES = {"identity": str, "installed": dict, "origins": dict, "builds": dict, "unhashed": list,
+               "library_dirs": list}  # fmt: skip
+"""The same of what a component adds of its own."""
+
+
 def folder_name(name: str, version: str, digest: str) -> str:
     return f"{name}-{version}-{digest[:12]}"
 
@@ -85,11 +90,15 @@ def read_release(path: str | Path) -> Release | None:
     try:
         content = json.loads(text)
         known = {key: content[key] for key in TYPES if key in content}
-        if not all(isinstance(value, TYPES[key]) for key, value in known.items()):
+        if not (_are_of(TYPES, known) and _are_of(EXTRA_TYPES, known.get("extra", {}))):
             return None
         return Release(**{**known, "path": Path(path)})
     except (ValueError, TypeError):
         return None
+
+
+def _are_of(types: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    return all(isinstance(value, types[key]) for key, value in values.items() if key in types)
 
 
 def survey(folder: str | Path) -> Survey:

@@ -1,5 +1,6 @@
 """What was changed in place is rebuilt beside it; an environment that is removed."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -90,6 +91,19 @@ def test_an_edit_in_uv_s_cache_is_said_without_network(run, root, own_cache):
     assert result["msg"].startswith("uv's cache holds a file that was edited in place: `torch/version.py` of torch has")
     assert "uv cache clean torch" in result["hint"]
     assert store(root) == [Path(os.readlink(env(root))).name]
+
+
+@pytest.mark.parametrize(
+    "change", [{"installed": None}, {"installed": ["torch"]}, {"unhashed": None}, {"origins": [1]}, {"library_dirs": 5}]
+)
+def test_a_record_edited_into_something_else_is_none(run, change):
+    first = run()
+    record = Path(first["release"]["path"]) / ".armstage.json"
+    content = json.loads(record.read_text())
+    record.write_text(json.dumps({**content, "extra": {**content["extra"], **change}}))
+    predicted, result = run(check=True), run()
+    assert predicted["actions"] == result["actions"] != []
+    assert not run()["changed"]
 
 
 @pytest.mark.parametrize("lost", ["link", "manifest"])
