@@ -11,6 +11,8 @@ from ansible.module_utils.armstage import history
 from ansible.module_utils.armstage.staging.publish import Store, read_manifest
 from ansible.module_utils.armstage.staging.record import Release
 
+from .looking import snapshot
+
 GB01 = {"driver": "570.172.08", "cuda": "12.8", "index": "cu128"}
 
 
@@ -69,11 +71,6 @@ def upgraded(publish, record):
 
 def links(root):
     return Store(root).links()
-
-
-def snapshot(root):
-    """Everything below a root but the manifest's lock, with what tells a write."""
-    return {path: (os.lstat(path).st_mtime_ns, os.lstat(path).st_size) for path in sorted(root.rglob("*"))}
 
 
 def test_what_a_run_saw_is_noted_once(publish, record, root):

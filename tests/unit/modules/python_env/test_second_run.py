@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from .looking import site, snapshot, store
+from ..looking import snapshot
+from .looking import site, store
 
 
 def test_a_second_run_writes_nothing_and_needs_neither_uv_nor_wheels(run, root):

@@ -1,23 +1,10 @@
 """What lies under a root, and whether a prediction came true."""
 
 import hashlib
-import os
 
 
 def sha(content):
     return hashlib.sha256(content).hexdigest()
-
-
-def snapshot(folder):
-    """Every path with its kind, time and content: equal when nothing was touched."""
-    paths = [folder, *folder.rglob("*")] if folder.exists() else []
-    return {
-        str(path): (
-            path.lstat().st_mtime_ns,
-            os.readlink(path) if path.is_symlink() else path.is_file() and path.read_bytes(),
-        )
-        for path in paths
-    }
 
 
 def store(root):

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from .looking import sha, snapshot, store
+from ..looking import snapshot
+from .looking import sha, store
 
 
 @pytest.fixture

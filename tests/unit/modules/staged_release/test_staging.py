@@ -6,7 +6,8 @@ import os
 from ansible.module_utils.armstage.staging.progress import Reporter
 from ansible.module_utils.armstage.staging.publish import manifest, read_manifest
 
-from .looking import same, sha, snapshot, store
+from ..looking import snapshot
+from .looking import same, sha, store
 
 
 def test_a_release_is_staged(stage, source, program, root):

@@ -4,7 +4,7 @@ import json
 
 from ansible.module_utils.armstage.staging.publish import read_manifest
 
-from .looking import snapshot
+from ..looking import snapshot
 
 
 def test_only_staging_is_timed(stage, source, program, root):
