@@ -68,13 +68,19 @@ class Release:
 
 
 TYPES: dict[str, Any] = {
-         "size": int, "files": int, "seconds": (int, float), "source": dict, "elf": dict, "extra": dict,
-         **dict.fromkeys(("name", "version", "digest", "created", "run", "tree"), str)}  # fmt: skip
+    **dict.fromkeys(("name", "version", "digest", "created", "run", "tree"), str),
+    **dict.fromkeys(("size", "files"), int),
+    **dict.fromkeys(("source", "elf", "extra"), dict),
+    "seconds": (int, float),
+}
 """What a record holds, and as what: one that was edited into something else is none."""
 
 
-EXTRA_TYPES = {"identity": str, "installed": dict, "origins": dict, "builds": dict, "unhashed": list,
-               "library_dirs": list}  # fmt: skip
+EXTRA_TYPES: dict[str, Any] = {
+    "identity": str,
+    **dict.fromkeys(("installed", "origins", "builds"), dict),
+    **dict.fromkeys(("unhashed", "library_dirs"), list),
+}
 """The same of what a component adds of its own."""
 
 
