@@ -115,7 +115,7 @@ def act(request: Request, seen: Observation, planned: Plan) -> Outcome:
     """Do what was planned and read memory again. A drop that fails is in ``error``, not raised."""
     if planned.action == EVICT:
         evicted = evict(seen.files, request.timeout)
-        evicted = replace(evicted, skipped=(*seen.cached.skipped, *evicted.skipped))
+        evicted = replace(evicted, skipped=tuple(dict.fromkeys((*seen.cached.skipped, *evicted.skipped))))
         return Outcome(read_memory(request.root), evicted, "fadvise")
     if planned.action != DROP:
         return Outcome(seen.memory, seen.cached, error=planned.error)

@@ -1,6 +1,8 @@
 """The module page_cache through its JSON, against roots in which files stand in for the kernel's."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import page_cache
@@ -170,10 +172,29 @@ def test_named_files_are_evicted_while_the_gpu_is_busy(spark, run_module, tmp_pa
     assert result["evicted"]["skipped"] == []
 
 
-def test_what_is_named_and_no_file_is_said_once(spark, run_module):
+def test_what_is_named_and_no_file_is_said_once(spark, run_module, tmp_path):
     result = run_module(page_cache, root=str(spark), paths=["/dev/null"])
     assert result["skip_reason"] == "no named file can be evicted: `/dev/null`: not a regular file"
     assert result["evicted"]["skipped_files"] == 1
+    (tmp_path / "file").write_bytes(b"a" * 100_000)
+    both = run_module(page_cache, root=str(spark), paths=["/dev/null", str(tmp_path / "file")])
+    assert both["evicted"]["skipped"] == [{"path": "/dev/null", "reason": "not a regular file"}]
+
+
+def test_a_file_that_may_not_be_read_is_said_once(spark, run_module, tmp_path, monkeypatch):
+    """It is found to be so when it is measured, and again when it is to be evicted."""
+    for name in ("mine", "theirs"):
+        (tmp_path / name).write_bytes(b"a" * 100_000)
+    really = os.open
+
+    def refuse(path, *arguments, **options):
+        if str(path).endswith("theirs"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return really(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    result = run_module(page_cache, root=str(spark), paths=[str(tmp_path)])
+    assert [each["reason"] for each in result["evicted"]["skipped"]] == ["Permission denied"]
 
 
 def test_one_shape_whatever_happens(spark, run_module, tmp_path):
