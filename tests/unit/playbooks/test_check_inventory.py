@@ -29,4 +29,4 @@ def test_every_group_that_is_missing_is_named(tmp_path, playbook, needs):
     assert run.returncode == 2, run.stdout + run.stderr
     said = run.stdout[run.stdout.index("has no hosts in") :].partition("hint: ")
     assert {group for group in ("nodes", "stagers") if f"`{group}`" in said[0]} == needs
-    assert said[2].startswith("put who writes the toolchain into `stagers`")
+    assert said[2].startswith("Put who writes the toolchain into `stagers`")

@@ -39,7 +39,7 @@ def test_a_root_that_is_no_full_path_is_refused(play):
     assert said.count("fatal: ") == len(given)
     for each in given:
         assert f"Expected a full path in `armstage_root`, but received: `{'' if each is None else each}`" in said
-    assert "hint: write it out" in said
+    assert "hint: Write it out" in said
 
 
 def test_a_root_that_is_a_full_path(play):
