@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -50,12 +51,22 @@ class Request:
             unknown = [number for number in numbers if number not in NUMBERS]
             if unknown:
                 raise ArmstageError(
-                    f"Expected numbers of checks in `{option}`, A1 to A5 or G1 to G10, but received: `{unknown[0]}`"
+                    f"Expected numbers of checks in `{option}`, A1 to A5 or G1 to G10, but received: `{unknown[0]}`",
+                    hint=f"Write them as in {option}: G1,G3",
                 )
-        if not self.timeout > 0:
-            raise ArmstageError(f"Expected `timeout` to be above 0, but received: {self.timeout:g}")
-        if self.sample < 0:
-            raise ArmstageError(f"Expected `sample` to be 0 or more seconds, but received: {self.sample:g}")
+        if not any(map(self.wants, NUMBERS)):
+            raise ArmstageError(
+                f"Expected a check to be left to run, but `skip` names all of them: `{','.join(self.skip)}`",
+                hint="Leave one out of `skip`: nothing checked is nothing proven",
+            )
+        if not 0 < self.timeout < math.inf:
+            raise ArmstageError(
+                f"Expected `timeout` to be above 0, but received: {self.timeout:g}", hint="Give seconds, such as 30"
+            )
+        if not 0 <= self.sample < math.inf:
+            raise ArmstageError(
+                f"Expected `sample` to be 0 or more seconds, but received: {self.sample:g}", hint="Such as 600"
+            )
 
     def wants(self, number: str) -> bool:
         """Whether a check is to be run."""
@@ -75,13 +86,16 @@ def workload(value: Any) -> int | None:
     if isinstance(value, Mapping):
         unknown = [key for key in value if key not in MEMORY_KEYS]
         if unknown:
-            raise ArmstageError(f"Expected `memory_gib` in `workload`, but received: `{unknown[0]}`")
+            raise ArmstageError(
+                f"Expected `memory_gib` in `workload`, but received: `{unknown[0]}`", hint="workload: {memory_gib: 90}"
+            )
         value = next((value[key] for key in MEMORY_KEYS if key in value), None)
     if value is None or value == "":
         return None
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(value), re.ASCII)
     if match is None or match[2].upper() not in UNITS or not float(match[1]):
         raise ArmstageError(
-            f"Expected the memory a run needs, such as `90` or `90GiB`, in `workload`, but received: `{value}`"
+            f"Expected the memory a run needs, such as `90` or `90GiB`, in `workload`, but received: `{value}`",
+            hint="A bare number is GiB; M, G, T, MiB, GB and the like are units",
         )
     return int(float(match[1]) * UNITS[match[2].upper()])

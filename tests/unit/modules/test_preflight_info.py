@@ -43,8 +43,21 @@ def test_checks_are_named_as_people_type_them(run_module, spark):
     assert [each["id"] for each in result["checks"]] == ["G3"]
 
 
-@pytest.mark.parametrize("options", [{"checks": ["G11"]}, {"workload": "much"}, {"timeout": 0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"checks": ["G11"]},
+        {"workload": "much"},
+        {"timeout": 0},
+        {"timeout": "inf"},
+        {"timeout": "nan"},
+        {"sample": "nan"},
+        {"sample": -1},
+        {"checks": ["G3"], "skip": ["G3"]},
+    ],
+)
 def test_what_is_not_understood(run_module, options):
     result = run_module(preflight_info, **options)
     assert result["failed"]
     assert "`" in result["msg"]
+    assert result["hint"]
