@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.armstage.audit import scripts
 from ansible.module_utils.armstage.audit.readers import shell
-from ansible.module_utils.armstage.readers.nodes import ReadError
 from ansible.module_utils.armstage.audit.readers.shell_tree import (
     Arithmetic,
     Literal,
@@ -17,6 +16,7 @@ from ansible.module_utils.armstage.audit.readers.shell_tree import (
     simple_commands,
 )
 from ansible.module_utils.armstage.audit.source import Source
+from ansible.module_utils.armstage.readers.nodes import ReadError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
