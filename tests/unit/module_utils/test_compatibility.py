@@ -1,5 +1,6 @@
 """The data of vars/ against itself, against the tables that go to the nodes, and against the stacks and their locks."""
 
+import calendar
 import re
 from pathlib import Path
 
@@ -133,8 +134,7 @@ def test_ffmpeg_builds_are_of_a_months_end():
     for wanted in STACKS.values():
         url = wanted["ffmpeg"]["sources"][0]["url"]
         year, month, day = map(int, re.search(r"autobuild-(\d+)-(\d+)-(\d+)-\d+-\d+/", url).groups())
-        lengths = (31, 29 if year % 4 == 0 else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-        assert day == lengths[month - 1]
+        assert day == calendar.monthrange(year, month)[1]
         assert wanted["ffmpeg"]["version"] in url
 
 
