@@ -42,6 +42,13 @@ def test_a_root_that_is_no_full_path_is_refused(play):
     assert "hint: Write it out" in said
 
 
+def test_a_root_in_which_a_variable_was_empty_is_refused(play):
+    """`/work/{{ USER }}/.local` without a USER would be everybody's."""
+    status, said = play(role("root", vars={"armstage_root": "/work//.local"}))
+    assert status != 0
+    assert "`/work//.local` has nothing between two slashes" in said
+
+
 def test_a_root_that_is_a_full_path(play):
     given = ["/x", "/srv/with space/d\u00e9p\u00f4t"]
     status, said = play(*(role("root", vars={"armstage_root": each}) for each in given))
