@@ -1,23 +1,18 @@
-"""Every suite of the project, in the order in which they fail fastest; ends with the totals over all.
-
-./armstage test                every suite but those of BY_NAME
-./armstage test lint unit      the suites named
-./armstage test --list         what there is
-"""
+"""Every suite of the project, in the order in which they fail fastest; ends with the totals over all."""
 
 from __future__ import annotations
 
-import itertools
+import argparse
 import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Event
 
 ROOT = Path(__file__).resolve().parent.parent
 NODE_CODE = ["library", "module_utils"]
@@ -28,12 +23,11 @@ PYTEST = [sys.executable, "-m", "pytest", "-q"]
 PREFLIGHT = "tests/arm64/test_preflight.py"
 OWN_STAGER = "own_stager"
 
-# One after the other, by how fast they fail; then the emulated suites in two lanes, for each keeps about one core busy.
+# One after the other, by how fast they fail. What follows is emulated: two at a time, for each keeps one core busy.
 FIRST = ("lint", "unit", "browser", "faults")
-LANES = (("arm64", "molecule"), ("slurm", "arm64-preflight"))
+AT_A_TIME = 2
 # Run when named: a Python with threads that stages under qemu's user emulation was once seen to hang.
 BY_NAME = ("arm64-stager",)
-ADDING = Lock()
 
 
 @dataclass(frozen=True)
@@ -46,17 +40,14 @@ class Step:
     folder: Path = ROOT
 
 
-@dataclass
+@dataclass(frozen=True)
 class Totals:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
 
-    def add(self, other: Totals) -> None:
-        with ADDING:
-            self.passed += other.passed
-            self.failed += other.failed
-            self.skipped += other.skipped
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
 
     def __str__(self) -> str:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
@@ -64,7 +55,7 @@ class Totals:
 
 def scenarios() -> list[str]:
     found = {path.parent.name for path in ROOT.glob("molecule/*/molecule.yml")}
-    return sorted(found - {OWN_STAGER})
+    return sorted(found - {OWN_STAGER}, reverse=True)  # the longest first
 
 
 def steps() -> list[Step]:
@@ -81,8 +72,8 @@ def steps() -> list[Step]:
         Step("faults", "pytest tests/faults", [*PYTEST, "tests/faults"]),
         Step("arm64", "pytest tests/arm64", [*PYTEST, "tests/arm64", f"--ignore={PREFLIGHT}"]),
         Step("slurm", "pytest tests/slurm", [*PYTEST, "tests/slurm"]),
-        *(Step("molecule", f"molecule {name}", ["molecule", "test", "-s", name]) for name in scenarios()),
         Step("arm64-preflight", f"pytest {PREFLIGHT}", [*PYTEST, PREFLIGHT]),
+        *(Step("molecule", f"molecule {name}", ["molecule", "test", "-s", name]) for name in scenarios()),
         Step("arm64-stager", f"molecule {OWN_STAGER}", ["molecule", "test", "-s", OWN_STAGER]),
     ]
 
@@ -109,17 +100,30 @@ def say(text: str, end: str = "\n") -> None:
     print(text, end=end, flush=True)
 
 
-def run_suites(suites: Iterable[str], totals: Totals, live: bool = True) -> None:
-    """One suite after the other, until something has failed, in this lane or beside: what follows takes minutes.
+def run_first(suites: Collection[str]) -> Totals:
+    """Suite by suite, all steps of each; none after one that failed."""
+    totals = Totals()
+    for suite in FIRST:
+        if suite in suites and not totals.failed:
+            totals = sum((run(step) for step in steps() if step.suite == suite), totals)
+    return totals
 
-    The steps of the first suites take seconds: each is run, whatever became of the others.
-    """
-    for suite in suites:
+
+def run_rest(suites: Collection[str]) -> Totals:
+    """Two steps side by side; none is begun after one has failed, for each takes minutes."""
+    wanted = [step for step in steps() if step.suite in suites and step.suite not in FIRST]
+    failed = Event()
+
+    def run_or_leave(step: Step) -> Totals:
+        if failed.is_set():
+            return Totals()
+        totals = run(step, live=len(wanted) == 1)
         if totals.failed:
-            return
-        for step in steps():
-            if step.suite == suite and (suite in FIRST or not totals.failed):
-                totals.add(run(step, live))
+            failed.set()
+        return totals
+
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        return sum(pool.map(run_or_leave, wanted), Totals())
 
 
 def count(last_line: str, status: int) -> Totals:
@@ -133,26 +137,29 @@ def count(last_line: str, status: int) -> Totals:
     return Totals(found.get("passed", 0), failed, found.get("skipped", 0))
 
 
+def parse(arguments: list[str], suites: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./armstage test", description=__doc__)
+    without = ", ".join(BY_NAME)
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"every one but {without} where none is named")
+    parser.add_argument("--list", action="store_true", help="name every suite and its commands, and end")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.suites) - set(suites):
+        parser.error(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(suites)}")
+    return options
+
+
 def main() -> int:
-    wanted = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
     every = steps()
     suites = list(dict.fromkeys(step.suite for step in every))
-    if "--list" in sys.argv:
+    options = parse(sys.argv[1:], suites)
+    if options.list:
         print("\n".join(f"{step.suite}: {step.name}" for step in every))
         return 0
-    if unknown := set(wanted) - set(suites):
-        print(
-            f"armstage test: no such suite: {', '.join(sorted(unknown))}; there are {', '.join(suites)}",
-            file=sys.stderr,
-        )
-        return 3
     os.environ.setdefault("ANSIBLE_CONFIG", str(ROOT / "ansible.cfg"))
-    chosen = wanted or [name for name in suites if name not in BY_NAME]
-    totals = Totals()
-    run_suites([name for name in suites if name in chosen and name not in itertools.chain(*LANES)], totals)
-    lanes = [lane for lane in ([name for name in lane if name in chosen] for lane in LANES) if lane]
-    with ThreadPoolExecutor(max(len(lanes), 1)) as pool:
-        list(pool.map(lambda lane: run_suites(lane, totals, live=len(lanes) == 1), lanes))
+    chosen = options.suites or [name for name in suites if name not in BY_NAME]
+    totals = run_first(chosen)
+    if not totals.failed:
+        totals += run_rest(chosen)
     print(totals)
     return 1 if totals.failed else 0
 

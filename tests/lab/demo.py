@@ -2,9 +2,9 @@
 
 This machine is the login node: it stages for aarch64 and executes nothing of it. The node only verifies. Both see one
 folder at one path, as a cluster's nodes see `/work`. On an aarch64 Linux machine the node is the machine itself.
-Options are passed on to ansible-playbook: `./armstage demo --check --diff`.
 """
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -51,16 +51,29 @@ def stage(hosts: Path, arguments: list[str]) -> int:
     return subprocess.run(playbook, env={**os.environ, **variables}, check=False).returncode
 
 
+def parse(arguments: list[str]) -> list[str]:
+    """The options for ansible-playbook."""
+    parser = argparse.ArgumentParser(
+        prog="./armstage demo",
+        description=__doc__,
+        epilog="Options are those of ansible-playbook, such as --check --diff or -e armstage_stack_name=2026.11.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    return parser.parse_known_args(arguments)[1]
+
+
 def main() -> int:
+    options = parse(sys.argv[1:])
     started = time.monotonic()
     folder = cache_folder() / "demo"
     host = read_host()
     try:
         prepare(host, folder / "work", folder / "inventory.yml")
     except ArmstageError as error:
-        print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
+        print(f"error: {error.text}", file=sys.stderr)
         return 1
-    status = stage(folder / "inventory.yml", sys.argv[1:])
+    status = stage(folder / "inventory.yml", options)
     print(f"Took {time.monotonic() - started:.0f} s in all")
     if status == 0 and host.emulates:
         settings = podman.environment()["CONTAINERS_CONF"]
