@@ -69,9 +69,10 @@ def up(node: Node, reference: str | None = None) -> bool:
 
 
 def _sees(node: Node) -> bool:
-    """Whether the shared folders in a running node are those of now: one that was removed and made again is another."""
+    """Whether a node runs on, and the shared folders in it are those of now: one that was made again is another."""
     now = [f"{os.stat(folder).st_dev} {os.stat(folder).st_ino}" for folder in node.shared]
-    return not now or execute(node.name, ["stat", "-c", "%d %i", *node.shared]).splitlines() == now
+    seen = podman.attempt("exec", node.name, "stat", "-c", "%d %i", "/", *node.shared)
+    return seen.rc == 0 and seen.out.splitlines()[1:] == now
 
 
 def down(name: str) -> bool:
