@@ -49,6 +49,12 @@ def test_a_root_in_which_a_variable_was_empty_is_refused(play):
     assert "`/work//.local` has nothing between two slashes" in said
 
 
+def test_a_root_that_path_can_t_hold_is_refused(play):
+    status, said = play(role("root", vars={"armstage_root": "/srv/a:b"}))
+    assert status != 0
+    assert "Expected a path without colons in `armstage_root`, but received: `/srv/a:b`" in said
+
+
 def test_a_root_that_is_a_full_path(play):
     given = ["/x", "/srv/with space/d\u00e9p\u00f4t"]
     status, said = play(*(role("root", vars={"armstage_root": each}) for each in given))

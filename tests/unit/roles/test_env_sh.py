@@ -185,6 +185,55 @@ def test_sourcing_twice_changes_nothing(root, shell, options):
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    "options", ["IFS=,", "IFS='\n'", "IFS=", "set -f", "set -euf; IFS=:", "set -eu; unset HOME", "cd /proc; set -eu"]
+)
+def test_the_callers_own_settings_change_nothing_and_are_kept(root, shell, options):
+    """A script in `strict mode` sets IFS; job scripts set whatever they like."""
+    root.stage("cu130", ["lib/a b/lib"])
+    root.driver("580.95.05")
+    plain = root.run(shell, 'SOURCE; echo "$ARMSTAGE_INDEX" "$PATH" "$LD_LIBRARY_PATH"')
+    done = root.run(shell, f'{options}; before="$-|$IFS"; SOURCE; [ "$before" = "$-|$IFS" ] || echo changed; '
+                    'echo "$ARMSTAGE_INDEX" "$PATH" "$LD_LIBRARY_PATH"')  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == plain.stdout
+    assert done.stdout.startswith("cu130 ")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("given", "chosen"), [("13.0", "cu130"), ("13", "cu130"), ("13.0.2", "cu130"), ("13.2", "cu132"), ("12", "")]
+)
+def test_a_cuda_version_in_any_form(root, shell, given, chosen):
+    for tag in ("cu128", "cu130", "cu132"):
+        root.stage(tag)
+    assert root.run(shell, 'echo "$ARMSTAGE_INDEX"', ARMSTAGE_CUDA_VERSION=given).stdout.strip() == chosen
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("given", ["abc", "cu130", "13,0", "-1", ".5", "13.0; echo no"])
+def test_what_is_no_cuda_version_is_named(root, shell, given):
+    root.stage("cu130")
+    done = root.run(shell, 'SOURCE; echo "status $?"', ARMSTAGE_CUDA_VERSION=given)
+    assert done.stdout == "status 1\n"
+    assert f"expected a CUDA version such as 13.0 in ARMSTAGE_CUDA_VERSION, but found: {given}\n" in done.stderr
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_other_programs_below_the_root_stay_on_the_path(root, shell):
+    """Where the root is ~/.local, other installers have folders there too."""
+    root.stage("cu130")
+    root.driver("580.95.05")
+    other = f"{root.path}/share/pnpm:{root.path}/bin-of-mine"
+    done = root.run(shell, 'SOURCE; SOURCE; echo "$PATH"; echo "$LD_LIBRARY_PATH"', LD_LIBRARY_PATH=f"{root.path}/lib",
+                    PATH=f"{other}:{root.tools}:{root.path}/bin:/usr/bin:/bin")  # fmt: skip
+    path, libraries = done.stdout.split("\n")[:2]
+    assert path.endswith(f":{other}:{root.tools}:/usr/bin:/bin")
+    assert path.split(":").count(f"{root.path}/bin") == 1
+    assert libraries == f"{root.path}/ffmpeg-linuxarm64/lib:{root.path}/lib"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_uv_is_kept_apart_per_architecture(root, shell):
     root.stage("cu130")
     root.driver("580.95.05")
