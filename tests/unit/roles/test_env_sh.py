@@ -32,8 +32,9 @@ class Root:
             "job_env_drivers": DRIVERS,
             "job_env_assumed_cuda": assumed,
             "job_env_index": forced,
+            "job_env_sbatch": {},
         }
-        for name in ("env.sh", "sbatch-prologue.sh"):
+        for name in ("env.sh", "sbatch-prologue.sh", "job.sbatch"):
             text = environment.from_string((TEMPLATES / f"{name}.j2").read_text()).render(data)
             (self.path / name).write_text(text)
         self.machine("aarch64")
@@ -288,6 +289,24 @@ def test_a_job_keeps_its_releases_when_links_move(root, shell):
     assert path.startswith(f"{store}/env-cu130-1/bin:{store}/uv-1:{root.path}/bin:{store}/ffmpeg-1/bin:")
     assert libraries == f"{store}/ffmpeg-1/lib"
     assert after == f"{store}/env-cu130-2"
+
+
+def test_a_job_proves_each_environment_at_its_first_use_only(root):
+    for number in (1, 2):
+        python = root.path / f"store/env-cu130-{number}/bin/python"
+        python.parent.mkdir(parents=True)
+        python.write_text(f"#!/bin/sh\necho proved {number}\n")
+        python.chmod(0o755)
+        (python.parents[1] / "pyvenv.cfg").write_text("")
+    link = root.path / "envs/cu130"
+    link.parent.mkdir()
+    root.driver("580.95.05")
+    job, said = f"sh {shlex.quote(str(root.path))}/job.sbatch echo ran", []
+    for number in (1, 1, 2, 2, 1):
+        link.unlink(missing_ok=True)
+        link.symlink_to(f"../store/env-cu130-{number}")
+        said.append(root.run("sh", f"{job}; SOURCE >/dev/null").stdout.split())
+    assert said == [["proved", "1", "ran"], ["ran"], ["proved", "2", "ran"], ["ran"], ["ran"]]
 
 
 def test_shellcheck_finds_nothing(root):
