@@ -65,6 +65,8 @@ import os
 
 from ansible.module_utils.armstage.errors import ArmstageError
 from ansible.module_utils.armstage.files import changed_files, write_files
+from ansible.module_utils.armstage.staging.desired import inside
+from ansible.module_utils.armstage.staging.folders import root_folder
 from ansible.module_utils.basic import AnsibleModule
 
 ARGUMENT_SPEC = {
@@ -74,11 +76,22 @@ ARGUMENT_SPEC = {
 }
 
 
+def decoded(path, content) -> bytes:
+    try:
+        return base64.b64decode(content, validate=True)
+    except (ValueError, TypeError) as error:
+        raise ArmstageError(
+            f"Expected the content of `{path}` in base64, but received: `{str(content)[:40]}`",
+            hint="Give it through the filter b64encode",
+        ) from error
+
+
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
-    root, programs = module.params["dest"], module.params["programs"]
+    programs = module.params["programs"]
     try:
-        wanted = {path: base64.b64decode(content) for path, content in module.params["files"].items()}
+        root = str(root_folder(module.params["dest"]))
+        wanted = {inside(path): decoded(path, content) for path, content in module.params["files"].items()}
         changes = changed_files(root, wanted, programs)
         if changes and not module.check_mode:
             write_files(root, {path: wanted[path] for path in changes}, programs)

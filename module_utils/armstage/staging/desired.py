@@ -92,7 +92,7 @@ def from_options(options: Mapping[str, Any]) -> Desired:
         version=options["version"],
         root=root_folder(options["dest"]),
         sources=tuple(_source(source, options["strip_components"]) for source in options["sources"] or ()),
-        links={_link(link): _inside(target) for link, target in links.items()},
+        links={_link(link): inside(target) for link, target in links.items()},
         elf_machine=known_machine(options["elf_machine"]),
         present=options["state"] == "present",
         keep=at_least("keep", options["keep"], 0),
@@ -118,8 +118,8 @@ def _source(options: Mapping[str, Any], strip_components: int) -> Source:
     own = options.get("strip_components")
     layout = Layout(
         strip_components=at_least("strip_components", strip_components if own is None else own, 0),
-        select=_inside(options.get("select") or "."),
-        into=_inside(options.get("into") or "."),
+        select=inside(options.get("select") or "."),
+        into=inside(options.get("into") or "."),
     )
     return Source(
         url=options["url"].strip(),
@@ -132,7 +132,7 @@ def _source(options: Mapping[str, Any], strip_components: int) -> Source:
 
 
 def _link(path: str) -> str:
-    link = _inside(path)
+    link = inside(path)
     parts = link.split("/")
     if not link or len(parts) > 2 or parts[0] in OWN_FOLDERS or parts[-1].startswith("."):
         raise ArmstageError(
@@ -142,7 +142,7 @@ def _link(path: str) -> str:
     return link
 
 
-def _inside(path: Any) -> str:
+def inside(path: Any) -> str:
     """A relative path in its shortest form, empty for the folder itself."""
     if not isinstance(path, str):
         raise ArmstageError(f"Expected a path, but received: `{path}`", hint="Give it as text, relative to the release")

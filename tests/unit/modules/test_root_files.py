@@ -3,6 +3,7 @@
 import base64
 import os
 
+import pytest
 import root_files
 
 
@@ -26,3 +27,20 @@ def test_a_program_that_is_not_executable_is_put_right(run_module, tmp_path):
     (tmp_path / "p").chmod(0o644)
     assert run_module(root_files, **options)["written"] == ["p"]
     assert os.access(tmp_path / "p", os.X_OK)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"dest": ""}, "Expected the path of a folder in `dest`, but received: ``"),
+        ({"files": {"../a": "eA=="}}, "Expected a path that stays inside, but received: `../a`"),
+        ({"files": {"/etc/a": "eA=="}}, "Expected a path that stays inside, but received: `/etc/a`"),
+        ({"files": {"a": "not base64"}}, "Expected the content of `a` in base64, but received: `not base64`"),
+        ({"files": {"a": None}}, "Expected the content of `a` in base64, but received: `None`"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused(run_module, tmp_path, changed, message):
+    result = run_module(root_files, **{"dest": str(tmp_path / "root"), "files": {"a": "eA=="}, **changed})
+    assert result["msg"] == message
+    assert result["hint"]
+    assert list(tmp_path.iterdir()) == []
