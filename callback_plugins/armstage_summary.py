@@ -11,6 +11,7 @@ version_added: "0.1.0"
 description:
   - After the recap it lists each component with its version, source, size, sha256 and the seconds it took, the wheel
     index of each node and why, what was proved there, what was fallen back on, and what to type next.
+  - Of a drop of the page cache it shows the table of all hosts.
   - Of a preflight it shows the checks' lines, the verdict and the first three things to do.
   - Prints nothing for a playbook that did none of these.
 author: armstage maintainers (@armstage)
@@ -43,12 +44,14 @@ class CallbackModule(CallbackBase):
         self._run = summary.Run()
         self._preflight = {}
         self._page = ""
+        self._page_cache = []
 
     def v2_runner_on_ok(self, result):
         content = result._result
         for item in content.get("results") or [content]:
             self._run.note(result._host.get_name(), item)
         self._note_preflight(result)
+        self._page_cache = content.get("ansible_facts", {}).get("page_cache_lines", self._page_cache)
 
     def v2_runner_on_failed(self, result, ignore_errors=False):  # noqa: ARG002 - the name is the interface's
         self._note_preflight(result)
@@ -60,6 +63,8 @@ class CallbackModule(CallbackBase):
         failed = [host for host in stats.processed if stats.failures.get(host) or stats.dark.get(host)]
         for line in summary.lines(self._run, failed):
             self._display.display(line.text, color=line.color)
+        for number, line in enumerate(self._page_cache):
+            self._display.display(line, color=None if number else "bright blue")
         if any("verdict" in result for result in self._preflight.values()):
             for line in terminal.lines(self._preflight):
                 self._display.display(line.text, color=COLORS.get(line.status))

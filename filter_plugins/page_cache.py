@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-HEADER = ("host", "MemFree before", "after", "freed", "helped", "")
+HEADER = ("host", "MemFree before", "after", "freed", "helped", "verdict")
+CHECK_HEADER = ("host", "MemFree", "would be", "would free", "helped", "verdict")
 GIB = 1024**3
 
 
@@ -17,10 +18,13 @@ def page_cache_result(variables):
     return {**user, "msg": f"{user.get('msg')}; as root: {reason}"}
 
 
-def page_cache_table(hostvars, hosts):
-    """Lines of a table, one host each, then what a person should know about single hosts."""
+def page_cache_table(hostvars, hosts, check=False):
+    """Lines of a table, one host each, then what a person should know about single hosts.
+
+    In check mode nothing was dropped: what a drop frees at most is said, and not that it helped.
+    """
     results = {host: page_cache_result(hostvars[host]) for host in hosts}
-    rows = [HEADER, *(_row(host, result) for host, result in results.items())]
+    rows = [CHECK_HEADER if check else HEADER, *(_row(host, result, check) for host, result in results.items())]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return lines + [f"{host}: {text}" for host, result in results.items() for text in _remarks(result)]
@@ -31,7 +35,7 @@ def _attempt(result):
     return result if made else {}
 
 
-def _row(host, result):
+def _row(host, result, check):
     if "before" not in result:
         return (host, "-", "-", "-", "-", "failed" if result else "unreachable")
     before, after = (f"{result[when]['MemFree'] / GIB:.1f} GiB" for when in ("before", "after"))
@@ -40,6 +44,8 @@ def _row(host, result):
         return (host, before, after, "-", "-", f"{result['verdict']['answer']}, but {result['reason']}")
     if not result["changed"]:
         return (host, before, after, "-", "-", "nothing to do")
+    if check:
+        return (host, before, f"up to {after}", f"up to {freed}", "-", result["verdict"]["answer"])
     return (host, before, after, freed, "yes" if result["helped"] else "no", result["verdict"]["answer"])
 
 

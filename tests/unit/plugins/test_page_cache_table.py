@@ -58,7 +58,7 @@ def test_every_host_is_in_the_table_whatever_became_of_it():
     }
     lines = FILTERS["page_cache_table"](hostvars, list(hostvars))
     assert lines == [
-        "host                    MemFree before  after      freed     helped",
+        "host                    MemFree before  after      freed     helped  verdict",
         "spark1                  26.5 GiB        62.7 GiB   36.2 GiB  yes     helps",
         "spark-with-a-long-name  3.0 GiB         39.0 GiB   36.0 GiB  yes     cannot help",
         "spark3                  100.0 GiB       100.0 GiB  -         -       nothing to do",
@@ -74,6 +74,20 @@ def test_every_host_is_in_the_table_whatever_became_of_it():
         "spark5: Permission denied; as root: sudo: a password is required",
         "spark5: Run as root",
         "spark6: No Python",
+    ]
+
+
+def test_in_check_mode_it_says_what_would_be():
+    hostvars = {
+        "a": {"__page_cache_user": result()},
+        "b": {"__page_cache_user": result(5, 5, reason="busy", msg="The GPU is in use")},
+        "c": {"__page_cache_user": result(100, 100, changed=False, message="Nothing to do: enough")},
+    }
+    assert FILTERS["page_cache_table"](hostvars, list(hostvars), True)[:4] == [
+        "host  MemFree    would be        would free      helped  verdict",
+        "a     26.5 GiB   up to 62.7 GiB  up to 36.2 GiB  -       helps",
+        "b     5.0 GiB    5.0 GiB         -               -       helps, but busy",
+        "c     100.0 GiB  100.0 GiB       -               -       nothing to do",
     ]
 
 
