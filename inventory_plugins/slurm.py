@@ -83,6 +83,7 @@ keyed_groups:
 import sys
 from pathlib import Path
 
+from ansible import constants as C
 from ansible.errors import AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
@@ -109,7 +110,14 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         try:
             self._populate(nodes.parse(self._text(path, cache)))
         except ArmstageError as error:
+            if C.INVENTORY_ANY_UNPARSED_IS_FAILED:
+                self._end_the_run(error)
             raise AnsibleParserError(error.text) from error
+
+    def _end_the_run(self, error):
+        """Ansible would end it too, but first have its other parsers try the file, and bury this in what they say."""
+        self.display.display(f"armstage: {error.text}", color=C.COLOR_ERROR, stderr=True)
+        raise SystemExit(3)
 
     def _text(self, path, cache):
         """What scontrol printed, now or, with the cache on, before."""

@@ -20,6 +20,11 @@ import time
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT / "module_utils"))
+
+from armstage import inventory  # noqa: E402
+from armstage.errors import ArmstageError  # noqa: E402
+
 NOT_DROPPED = "not run, since the page cache could not be dropped"
 
 
@@ -79,6 +84,10 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     try:
+        inventory.check(inventory.sources(sys.argv[1:]), PROJECT / "inventory")
         sys.exit(main(sys.argv[1:]))
+    except ArmstageError as error:
+        print(f"armstage: {error.text}", file=sys.stderr)
+        sys.exit(3)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -61,9 +61,10 @@ def inventory(options: argparse.Namespace) -> dict[str, dict[str, object]]:
     command = ["ansible-inventory", *chosen(options), "--list", "--export"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
+        said, _hint, hint = done.stderr.strip().removeprefix("armstage: ").partition("\nhint: ")
         raise ArmstageError(
-            f"Failed to read the inventory `{options.inventory}`: {done.stderr.strip()}",
-            hint="Run this on a login node, where Slurm's commands are, or name another inventory with -i",
+            f"Failed to read the inventory `{options.inventory}`: {said}",
+            hint=hint or "Run this on a login node, where Slurm's commands are, or name another inventory with -i",
         )
     return json.loads(done.stdout)["_meta"]["hostvars"]
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""`./armstage stage` and `./armstage verify`: ansible-playbook with Slurm's words besides its own.
+"""`./armstage stage`, `verify` and `preflight`: ansible-playbook with Slurm's words besides its own.
 
 --limit 'gb[01-03,07]'   a hostlist expression, besides Ansible's patterns
 --no-allocation          stage: for nodes that are not asked; with -e armstage_cuda_version=13.0
@@ -17,6 +17,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT / "module_utils"))
 
+from armstage import inventory  # noqa: E402
 from armstage.errors import ArmstageError  # noqa: E402
 from armstage.slurm import hostlist  # noqa: E402
 
@@ -55,13 +56,15 @@ def expanded(pattern: str) -> str:
 
 def main() -> None:
     verb, *arguments = sys.argv[1:]
+    try:
+        inventory.check(inventory.sources(arguments), PROJECT / "inventory")
+        command = ["ansible-playbook", str(PROJECT / "playbooks" / f"{verb}.yml"), *translate(arguments)]
+    except ArmstageError as error:
+        print(f"armstage: {error.text}", file=sys.stderr)
+        sys.exit(3)
     if verb == "verify" and "--fleet" in arguments:
         arguments.remove("--fleet")
         os.execv(sys.executable, [sys.executable, str(PROJECT / "scripts" / "fleet.py"), *arguments])
-    try:
-        command = ["ansible-playbook", str(PROJECT / "playbooks" / f"{verb}.yml"), *translate(arguments)]
-    except ArmstageError as error:
-        sys.exit(f"armstage: {error.text}")
     os.execvp(command[0], command)
 
 

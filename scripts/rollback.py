@@ -16,13 +16,26 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
-PLAYBOOK = Path(__file__).resolve().parent.parent / "playbooks" / "rollback.yml"
+PROJECT = Path(__file__).resolve().parent.parent
+PLAYBOOK = PROJECT / "playbooks" / "rollback.yml"
+sys.path.insert(0, str(PROJECT / "module_utils"))
+
+from armstage import inventory  # noqa: E402
+from armstage.errors import ArmstageError  # noqa: E402
+
+
+class Parser(argparse.ArgumentParser):
+    """Ends with the status that stands for usage; 2 is Ansible's for hosts that failed."""
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        super().exit(3 if status else 0, message)
 
 
 def command(arguments: list[str]) -> list[str]:
     """The run of ansible-playbook that was asked for."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="./armstage rollback",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -33,5 +46,15 @@ def command(arguments: list[str]) -> list[str]:
     return ["ansible-playbook", str(PLAYBOOK), "-e", json.dumps({"armstage_rollback_to": options.to}), *rest]
 
 
+def main(arguments: list[str]) -> int:
+    words = command(arguments)
+    try:
+        inventory.check(inventory.sources(arguments), PROJECT / "inventory")
+    except ArmstageError as error:
+        print(f"armstage: {error.text}", file=sys.stderr)
+        return 3
+    return subprocess.call(words)
+
+
 if __name__ == "__main__":
-    sys.exit(subprocess.call(command(sys.argv[1:])))
+    sys.exit(main(sys.argv[1:]))

@@ -15,6 +15,9 @@ CONTROLLER_DOWN = (
     "Socket timed out",
     "Zero Bytes were transmitted",
 )
+# What they say on a host that belongs to no cluster.
+NO_CONFIGURATION = "Could not establish a configuration source"
+ON_THE_CLUSTER = "Run this on a host of the cluster that has Slurm's commands, such as a login node"
 # Variables that a job or a wrapper sets and that would steer a command of ours; SLURM_CONF says where Slurm is.
 STEERING = (
     "SLURM_",
@@ -48,7 +51,7 @@ def output_of(argv: Sequence[str], timeout: float = 30) -> str:
     except OSError as error:
         raise ArmstageError(
             f"Failed to start `{argv[0]}`: {error.strerror or error}",
-            hint="Run this on a host of the cluster that has Slurm's commands, such as a login node",
+            hint=ON_THE_CLUSTER,
         ) from error
     if done.timed_out:
         raise ArmstageError(
@@ -68,6 +71,8 @@ def said(text: str, status: int | None) -> str:
 
 
 def hint_for(text: str) -> str:
+    if NO_CONFIGURATION in text:
+        return ON_THE_CLUSTER
     if any(sign in text for sign in CONTROLLER_DOWN):
         return "Slurm's controller does not answer: see `scontrol ping`, and try again when it is back"
     return ""

@@ -72,6 +72,11 @@ def test_nodes_are_named_by_hostlists(listed, nodelist):
             {},
             "scontrol ping",
         ),
+        (
+            "echo 'scontrol: fatal: Could not establish a configuration source' >&2; exit 1",
+            {},
+            "on a host of the cluster",
+        ),
         ("sleep 30", {"timeout": 0.3}, "no answer within 0.3 s"),
         ("", {"scontrol": "/nowhere/scontrol"}, "Failed to start `/nowhere/scontrol`: No such file or directory"),
         (None, {"partitions": ["gb300"]}, "all, gb200"),
@@ -85,6 +90,39 @@ def test_errors_say_it_once_and_without_a_traceback(listed, script, options, wor
     assert status != 0
     assert words in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {"script": "echo 'slurm_load_node error: Unable to contact slurm controller' >&2; exit 1"},
+            "armstage: `{scontrol} show node -o` failed: slurm_load_node error: Unable to contact slurm controller\n"
+            "hint: Slurm's controller does not answer: see `scontrol ping`, and try again when it is back\n",
+        ),
+        (
+            {"scontrol": "/nowhere/scontrol"},
+            "armstage: Failed to start `/nowhere/scontrol`: No such file or directory\n"
+            "hint: Run this on a host of the cluster that has Slurm's commands, such as a login node\n",
+        ),
+    ],
+)
+def test_an_error_is_all_that_is_printed(listed, tmp_path, options, expected):
+    status, _inventory, errors = listed(**options)
+    assert (status, errors) == (3, expected.format(scontrol=tmp_path / "scontrol"))
+
+
+def test_where_a_source_may_fail_the_others_are_read(listed, monkeypatch):
+    monkeypatch.setenv("ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED", "false")
+    status, inventory, errors = listed(scontrol="/nowhere/scontrol")
+    assert (status, inventory["_meta"]["hostvars"]) == (0, {})
+    assert "Failed to start `/nowhere/scontrol`" in errors
+
+
+def test_with_a_cache_the_controller_need_not_answer(listed, tmp_path):
+    options = {"cache": True, "cache_plugin": "jsonfile", "cache_connection": str(tmp_path / "cache")}
+    _status, inventory, _errors = listed(**options)
+    assert listed("exit 1", **options)[1] == inventory
 
 
 def test_a_thousand_nodes_are_read_in_less_than_two_seconds(listed, fixtures, tmp_path):

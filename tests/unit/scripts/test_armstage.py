@@ -34,3 +34,46 @@ def test_the_locale_is_one_that_is_there_and_utf_8(given):
         check=True,
     )
     assert done.stdout.strip() == "UTF-8"
+
+
+def told(*arguments):
+    """Exit status, and all that was printed."""
+    done = subprocess.run([ROOT / "armstage", *arguments], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("stge", "stage"),
+        ("roll-back", "rollback"),
+        ("drop_cache", "drop-cache"),
+        ("prefligth", "preflight"),
+        ("tset", "test"),
+        ("*", None),
+        ("", None),
+        ("--check", None),
+    ],
+)
+def test_a_wrong_verb_is_answered_with_the_nearest(word, meant):
+    asked = f"; did you mean `{meant}`?" if meant else ""
+    assert told(word) == (3, f"armstage: there is no verb `{word}`, see ./armstage help{asked}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["exec"], "exec: expected a command"),
+        (["exec", "no-such-command"], "exec: there is no command `no-such-command`"),
+        (["stage", "-i", "inventory/spak"], "There is no inventory `inventory/spak`"),
+        (["verify", "--fleet", "-i", "inventory/spak"], "There is no inventory `inventory/spak`"),
+        (["preflight", "-iinventory/spak"], "There is no inventory `inventory/spak`"),
+        (["rollback", "--to", "previous", "-i", "inventory/spak"], "There is no inventory `inventory/spak`"),
+        (["drop-cache", "--inventory=inventory/spak"], "There is no inventory `inventory/spak`"),
+    ],
+)
+def test_what_can_not_be_run_is_said_in_a_line_and_a_hint_at_most(arguments, words):
+    status, text = told(*arguments)
+    assert status == 3
+    assert text.startswith(f"armstage: {words}")
+    assert len(text.splitlines()) <= 2

@@ -27,5 +27,5 @@ def test_the_playbook_is_told_where_to_go(arguments, to, rest):
 def test_where_to_go_must_be_said(capsys):
     with pytest.raises(SystemExit) as error:
         command(["-i", "hosts"])
-    assert error.value.code == 2
+    assert error.value.code == 3
     assert "--to" in capsys.readouterr().err
