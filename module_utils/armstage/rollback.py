@@ -26,6 +26,7 @@ class Observed:
     history: History
     links: Links
     releases: Mapping[str, str]
+    root: str
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Plan:
 def observe(root: str) -> Observed:
     store = Store(root)
     releases = {str(release.path).rpartition("/")[2]: release.created for release in store.releases()}
-    return Observed(history.read(root), history.of_roles(store.links()), releases)
+    return Observed(history.read(root), history.of_roles(store.links()), releases, root)
 
 
 def make_plan(to: str, observed: Observed, now: str) -> Plan:
@@ -69,7 +70,8 @@ def _to_previous(observed: Observed) -> tuple[Links, History, str]:
     states = observed.history.states
     if not states:
         raise ArmstageError(
-            f"There is no record of an earlier run: `{HISTORY}` is missing", hint="Stage once: ./armstage stage"
+            f"There is no record of an earlier run: `{Path(observed.root, HISTORY)}` is missing or holds none",
+            hint="Stage once: ./armstage stage; or name another root with -e armstage_root=FOLDER",
         )
     left = states[:-1] if _are_at(states[-1], observed.links) else states
     if not left:

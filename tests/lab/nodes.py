@@ -55,12 +55,14 @@ def up(node: Node, reference: str | None = None) -> bool:
     found = inspect(node.name)
     for folder in node.shared:
         Path(folder).mkdir(parents=True, exist_ok=True)
-    if found and found["specification"] == specification:
-        if not found["running"]:
-            podman.call("start", node.name)
-        if _sees(node):
-            return not found["running"]
-    if found:
+    if (
+        found
+        and found["specification"] == specification
+        and (found["running"] or podman.succeeds("start", node.name))
+        and _sees(node)
+    ):
+        return not found["running"]
+    if found:  # another one, or broken: podman may have lost track of it so that it can't be started
         down(node.name)
     if node.network == "internal":
         ensure_network()

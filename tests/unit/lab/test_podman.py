@@ -1,10 +1,24 @@
 """The settings that podman gets, and the containers that nodes are."""
 
+import json
+import os
+import re
 import tomllib
 
+import pytest
 import yaml
 from lab import inventory, nodes, podman
 from lab.host import Host
+
+PODMAN = """\
+#!/bin/sh
+echo "$*" >>"CALLS"
+case $1 in
+    container) cat "DETAILS" ;;
+    start) [ STARTS = yes ] || { echo "container state improper" >&2; exit 125; } ;;
+    exec) stat -c "%d %i" / ;;
+esac
+"""
 
 PLAIN = Host(distribution="debian", version=(13,), machine="aarch64")
 
@@ -61,3 +75,25 @@ def test_without_containers_this_machine_is_the_node(tmp_path):
     groups = yaml.safe_load((tmp_path / "hosts.yml").read_text())["all"]
     assert list(groups["children"]["nodes"]["hosts"]) == ["localhost"]
     assert groups["vars"] == {"armstage_root": "/opt/armstage"}
+
+
+@pytest.mark.parametrize(
+    ("running", "starts", "made", "changed"),
+    [(True, "no", [], False), (False, "yes", ["start"], True), (False, "no", ["start", "rm", "run"], True)],
+)
+def test_a_node_that_can_not_be_started_is_replaced(tmp_path, monkeypatch, running, starts, made, changed):
+    """podman stands in: no command brings a container into a state that it can't be started from."""
+    calls, details, program = tmp_path / "calls", tmp_path / "details.json", tmp_path / "podman"
+    text = PODMAN.replace("CALLS", str(calls)).replace("DETAILS", str(details)).replace("STARTS", starts)
+    program.write_text(text)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(nodes.emulation, "register", lambda _host: None)
+    node = nodes.Node("n1")
+    assert nodes.up(node, "image:1")
+    labels = dict(re.findall(rf"--label ({nodes.SPECIFICATION})=(\w+)", calls.read_text()))
+    calls.unlink()
+    details.write_text(json.dumps([{"Config": {"Labels": labels}, "State": {"Running": running}}]))
+    assert nodes.up(node, "image:1") is changed
+    verbs = [line.split()[0] for line in calls.read_text().splitlines()]
+    assert [verb for verb in verbs if verb in ("start", "rm", "run")] == made

@@ -2,7 +2,7 @@
 
 import pytest
 from ansible.module_utils.armstage.errors import ArmstageError
-from ansible.module_utils.armstage.history import History, State
+from ansible.module_utils.armstage.history import HISTORY, History, State
 from ansible.module_utils.armstage.rollback import Observed, make_plan
 
 UV = {"uv-aarch64": "store/uv-0.10.0-eb95d28590ed"}
@@ -20,9 +20,8 @@ def states(*links):
 
 def observed(links, *recorded, without=()):
     named = [target.partition("store/")[2] for each in (UV, NEWER_UV, CU128, CU130) for target in each.values()]
-    return Observed(
-        History(NODES, states(*recorded)), links, {folder: "2026" for folder in named if folder not in without}
-    )
+    releases = {folder: "2026" for folder in named if folder not in without}
+    return Observed(History(NODES, states(*recorded)), links, releases, "/work/root")
 
 
 def made(to, *arguments, **options):
@@ -59,7 +58,8 @@ def test_a_rollback_that_was_cut_short_ends_where_it_would_have():
 
 
 @pytest.mark.parametrize(
-    ("recorded", "words"), [((), ["no record", "./armstage stage"]), ((FIRST,), ["nothing before", "--to cu128"])]
+    ("recorded", "words"),
+    [((), ["no record", f"`/work/root/{HISTORY}`", "./armstage stage"]), ((FIRST,), ["nothing before", "--to cu128"])],
 )
 def test_nothing_to_go_back_to_is_said(recorded, words):
     with pytest.raises(ArmstageError) as error:
