@@ -37,6 +37,9 @@ MAX_READ = 64 * 1024 * 1024
 _LEAST_READ = 256
 """Bytes that any read counts for, so that small reads are bounded in number."""
 
+_BLOCK = 16 * 1024
+"""Bytes that are read at once and kept: a library's tables are thousands of small reads, near to each other."""
+
 
 class Image:
     """An open ELF file; a context manager.
@@ -78,13 +81,22 @@ class Image:
             self.fault(f"asks for more than {MAX_READ} bytes of tables, at its {what}")
         if offset + size > self.size:
             self.fault(f"is cut off: its {what} ends at byte {offset + size}, the file at byte {self.size}")
-        try:
-            data = os.pread(self._file, size, offset)
-        except OSError as error:
-            raise ArmstageError(f"Failed to read `{self.path}`: {error.strerror}") from error
+        index, start = divmod(offset, _BLOCK)
+        if start + size > _BLOCK:
+            data = self._read(offset, size)
+        else:
+            if index not in self._blocks:
+                self._blocks[index] = self._read(index * _BLOCK, _BLOCK)
+            data = self._blocks[index][start : start + size]
         if len(data) != size:
             self.fault(f"became shorter while its {what} was read")
         return data
+
+    def _read(self, offset: int, size: int) -> bytes:
+        try:
+            return os.pread(self._file, size, offset)
+        except OSError as error:
+            raise ArmstageError(f"Failed to read `{self.path}`: {error.strerror}") from error
 
     def offset_of(self, address: int, what: str) -> int:
         """The file offset of a loaded address."""
@@ -122,6 +134,7 @@ class Image:
 
     def _read_headers(self) -> None:
         self._left = MAX_READ
+        self._blocks: dict[int, bytes] = {}
         status = os.fstat(self._file)
         self.size = status.st_size
         if not stat.S_ISREG(status.st_mode):
