@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ..declarations import BUILD, INSTALL, PROJECT, Declared, is_below
@@ -92,6 +93,33 @@ def _unmet(project: Project, name: str, specifier: Specifier, tags: list[str], n
     return f"No CUDA build for aarch64 in {where} meets `{name}{specifier}`: there are {held[-1]} to {held[0]}"
 
 
+def torch_build(project: Project) -> Iterator[Found]:
+    for declared in _on_aarch64(project, *FAMILY, "torchaudio"):
+        tag, name = pinned_build(declared), declared.requirement.name
+        if not tag or (tag == CPU and _one_of_several(project, declared)):
+            continue
+        public = declared.requirement.specifier.public()
+        if name in FAMILY and not project.facts.admitted(project.facts.builds(name), public):
+            continue  # torch-bounds or torchcodec-floor says it
+        objection = project.facts.objection(tag, public)
+        if objection:
+            why = f"The build it is pinned to is that of the index {tag}: {objection.reason}"
+            yield found_in(declared, why, level=ERROR if objection.certain else WARNING)
+
+
+def _one_of_several(project: Project, declared: Declared) -> bool:
+    """Whether this CPU build is for hosts without a GPU: in a file of that name, or beside another build."""
+    others = (other for other in project.declared.of(declared.requirement.name) if other.source is declared.source)
+    return CPU in declared.source.path.rsplit("/", 1)[-1] or any(pinned_build(other) != CPU for other in others)
+
+
+def pinned_build(declared: Declared) -> str:
+    """`cpu` of `torch==2.11.0+cpu`, `cu130` of `==2.11.0+cu130`; empty where no build of PyTorch's is pinned."""
+    exact = (version for operator, version in declared.requirement.specifier.clauses if operator in ("==", "==="))
+    local = next((version.partition("+")[2].lower() for version in exact if "+" in version), "")
+    return local if local == CPU or re.fullmatch(r"cu\d+", local) else ""
+
+
 def torch_without_index(project: Project) -> Iterator[Found]:
     served_by_scripts = _installed_with_index(project)
     reported = set()
@@ -100,7 +128,7 @@ def torch_without_index(project: Project) -> Iterator[Found]:
         if declared.purpose not in (PROJECT, INSTALL) or (source in reported and not declared.call):
             continue
         reported.add(source)
-        if project.declared.index_for(declared) or _bound_elsewhere(project, source):
+        if pinned_build(declared) or project.declared.index_for(declared) or _bound_elsewhere(project, source):
             continue
         if source.path.rsplit("/", 1)[-1] in served_by_scripts or _locked(project, source, "torch"):
             continue
@@ -109,7 +137,7 @@ def torch_without_index(project: Project) -> Iterator[Found]:
             yield found_in(declared, why)
 
 
-def found_in(declared: Declared, why: str = "", fix: str = "") -> Found:
+def found_in(declared: Declared, why: str = "", fix: str = "", level: str = "") -> Found:
     call = declared.call
     return Found(
         declared.source,
@@ -118,6 +146,7 @@ def found_in(declared: Declared, why: str = "", fix: str = "") -> Found:
         fix,
         first_line=call.first_line if call else 0,
         last_line=call.last_line if call else 0,
+        level=level,
     )
 
 
@@ -272,6 +301,18 @@ RULES = (
         bad={"requirements.txt": "torchcodec==0.0.0.dev0\n"},
         good={"requirements.txt": "torchcodec==0.11.1\n"},
         check=torchcodec_stub,
+    ),
+    Rule(
+        "torch-build",
+        "torch is pinned to a build that does not serve the aarch64 nodes",
+        ERROR,
+        "The part behind the plus says what a wheel was built for: with `+cpu`, torch.version.cuda is None on the "
+        "node; of others there is no aarch64 wheel",
+        "Pin the version without that part, and bind torch to an index for the node's driver: `./armstage project fix "
+        "PATH --lock own` does both",
+        bad={"requirements.txt": "torch==2.11.0+cpu\n"},
+        good={"requirements.txt": "--index-url https://download.pytorch.org/whl/cu130\ntorch==2.11.0+cu130\n"},
+        check=torch_build,
     ),
     Rule(
         "torch-bounds",
