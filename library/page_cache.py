@@ -232,7 +232,8 @@ evicted:
 from ansible.module_utils.armstage.errors import ArmstageError
 from ansible.module_utils.armstage.memory.drop import HELPER
 from ansible.module_utils.armstage.memory.meminfo import GIB
-from ansible.module_utils.armstage.memory.page_cache import Request, above_zero, act, observe, plan, predict, result
+from ansible.module_utils.armstage.memory.page_cache import Request, act, observe, plan, predict, result
+from ansible.module_utils.armstage.options import above_zero
 from ansible.module_utils.basic import AnsibleModule
 
 ARGUMENT_SPEC = {

@@ -96,7 +96,10 @@ class Image:
         try:
             return os.pread(self._file, size, offset)
         except OSError as error:
-            raise ArmstageError(f"Failed to read `{self.path}`: {error.strerror}") from error
+            raise ArmstageError(
+                f"Failed to read `{self.path}`: {error.strerror}",
+                hint="The disk or the network filesystem that it is on fails: read dmesg",
+            ) from error
 
     def offset_of(self, address: int, what: str) -> int:
         """The file offset of a loaded address."""

@@ -105,7 +105,9 @@ def inspect(
 def _refuse_odd(root: str, searched: Mapping[str, Sequence[str]], glibc: str | None, page_size: int | None) -> None:
     """Raises ArmstageError for an option that stands for no system there is."""
     if not os.path.isdir(root):
-        raise ArmstageError(f"Expected a folder in `root`, but received: `{root}`")
+        raise ArmstageError(
+            f"Expected a folder in `root`, but received: `{root}`", hint="Name the one that holds the node's files"
+        )
     for option, folders in searched.items():
         if not all(folders):
             raise ArmstageError(
@@ -119,9 +121,15 @@ def _refuse_odd(root: str, searched: Mapping[str, Sequence[str]], glibc: str | N
                 hint="Give each folder as an element of its own",
             )
     if glibc is not None and not re.fullmatch(r"\d+\.\d+(\.\d+)?", glibc, re.ASCII):
-        raise ArmstageError(f"Expected a version such as `2.28` in `glibc`, but received: `{glibc}`")
+        raise ArmstageError(
+            f"Expected a version such as `2.28` in `glibc`, but received: `{glibc}`",
+            hint="`getconf GNU_LIBC_VERSION` on the node prints it",
+        )
     if page_size is not None and (page_size < 1 or page_size & (page_size - 1)):
-        raise ArmstageError(f"Expected a power of two such as 65536 in `page_size`, but received: `{page_size}`")
+        raise ArmstageError(
+            f"Expected a power of two such as 65536 in `page_size`, but received: `{page_size}`",
+            hint="`getconf PAGESIZE` on the node prints it",
+        )
 
 
 def library_dirs(env: str, root: str = "/") -> list[str]:

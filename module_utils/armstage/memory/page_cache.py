@@ -6,10 +6,9 @@ and ``result`` puts what all of them found into one shape.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 
-from ..errors import ArmstageError
+from ..options import above_zero
 from .drop import HELPER, DropError, drop, obstacle, target_of
 from .evict import LEFT, Evicted, File, evict, find_files, measure, shown
 from .holders import Holders, gpu_holders, names
@@ -20,15 +19,6 @@ NOTHING, DROP, EVICT, REFUSE = "nothing", "drop", "evict", "refuse"
 
 WORTH = 0.01
 """Share of all memory that a drop must free to have helped, where no ``only_below`` says how much."""
-
-
-def above_zero(option: str, value: float, unit: str) -> float:
-    """The value of an option, as it is. Raises ArmstageError for one that can't be meant."""
-    if not 0 < value < math.inf:
-        raise ArmstageError(
-            f"Expected `{option}` to be above 0, but received: {value:g}", hint=f"Give it in {unit}, such as 60"
-        )
-    return value
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..errors import ArmstageError
 from ..files import read_text
+from ..options import above_zero
 from . import hardware, kernel, libraries, merge, smi, verdict
 from .driver_table import DATED, cuda_of_branch, cuda_of_driver
 from .merge import Host, Readings
@@ -51,8 +52,7 @@ def read(
 
     Raises ArmstageError for an option that can't be meant, and for a file that cannot be read.
     """
-    if not timeout > 0:
-        raise ArmstageError(f"Expected more than 0 seconds in `timeout`, but received: `{timeout:g}`")
+    above_zero("timeout", timeout, "seconds")
     for option, value in (("cuda_version", cuda_version), ("driver_version", driver_version)):
         if value is not None and not VERSION.fullmatch(value):
             raise ArmstageError(

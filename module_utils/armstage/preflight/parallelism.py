@@ -113,13 +113,17 @@ def _number(setting: Setting | None) -> int:
     return int(setting.value) if setting else 1
 
 
+def _programs(commands: Sequence[Command]) -> set[str]:
+    """The names that may be programs: one may start another, as `docker exec x mpirun` does."""
+    return {os.path.basename(word) for command in commands for word in command.words}
+
+
 def _launch(
     world: int, gpus: int, settings: Sequence[Setting], commands: Sequence[Command], asked: Setting | None
 ) -> Iterator[Finding]:
     """More GPUs asked for than one Spark has, and nothing that would start a second node."""
-    programs = {os.path.basename(word) for command in commands for word in command.words}
     launched = _largest(settings, NODES) or any(each.name in LAUNCHERS and each.value for each in settings)
-    if world > gpus and asked and not launched and not programs.intersection(NODE_PROGRAMS):
+    if world > gpus and asked and not launched and not _programs(commands).intersection(NODE_PROGRAMS):
         yield Finding(
             FAIL,
             f"{asked.name} {asked.value} ({asked.where}) asks for {world} GPUs, a Spark has {gpus}, and nothing there"
@@ -146,8 +150,7 @@ def _crowded(settings: Sequence[Setting], gpus: int) -> Iterator[Finding]:
 
 def _training(settings: Sequence[Setting], commands: Sequence[Command], tensor: Setting | None) -> Iterator[Finding]:
     trains = [each for each in settings if each.name in TRAINING]
-    programs = {os.path.basename(word) for command in commands for word in command.words}
-    if tensor and (trains or programs.intersection(TRAINING_PROGRAMS)):
+    if tensor and (trains or _programs(commands).intersection(TRAINING_PROGRAMS)):
         layer = THRESHOLDS["two_sparks"]["tensor_parallel"][-1]
         yield Finding(
             WARN,

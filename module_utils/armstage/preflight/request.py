@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ArmstageError
+from ..options import above_zero, at_least
 
 NUMBERS = tuple([f"A{number}" for number in range(1, 6)] + [f"G{number}" for number in range(1, 11)])
 
@@ -59,14 +59,8 @@ class Request:
                 f"Expected a check to be left to run, but `skip` names all of them: `{','.join(self.skip)}`",
                 hint="Leave one out of `skip`: nothing checked is nothing proven",
             )
-        if not 0 < self.timeout < math.inf:
-            raise ArmstageError(
-                f"Expected `timeout` to be above 0, but received: {self.timeout:g}", hint="Give seconds, such as 30"
-            )
-        if not 0 <= self.sample < math.inf:
-            raise ArmstageError(
-                f"Expected `sample` to be 0 or more seconds, but received: {self.sample:g}", hint="Such as 600"
-            )
+        above_zero("timeout", self.timeout, "seconds")
+        at_least("sample", self.sample, 0)
 
     def wants(self, number: str) -> bool:
         """Whether a check is to be run."""

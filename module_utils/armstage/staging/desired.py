@@ -11,6 +11,7 @@ from typing import Any
 
 from ..elf.reader import known_machine
 from ..errors import ArmstageError
+from ..options import at_least
 from .folders import root_folder
 from .record import Release
 from .transport import without_credentials
@@ -109,7 +110,10 @@ def _source(options: Mapping[str, Any], strip_components: int) -> Source:
     digest = (options.get("sha256") or "").strip().lower()
     digest = digest[len("sha256:") :] if digest.startswith("sha256:") else digest
     if not options["url"].strip():
-        raise ArmstageError("Expected an address or a path in `url`, but received an empty text")
+        raise ArmstageError(
+            f"Expected an address or a path in `url`, but received: `{options['url']}`",
+            hint="Give where the archive is, or leave the source out",
+        )
     if digest and not SHA256.fullmatch(digest):
         raise ArmstageError(
             f"Expected a sha256 of 64 hexadecimal digits for `{options['url']}`, but received: `{digest}`",
@@ -153,11 +157,3 @@ def inside(path: Any) -> str:
             hint="Give it relative to the root or the release, without `..`",
         )
     return "" if plain == "." else plain
-
-
-def at_least(option: str, value: Any, least: int) -> Any:
-    if not least <= value:  # nan is neither
-        raise ArmstageError(
-            f"Expected `{option}` to be at least {least}, but received: `{value}`", hint=f"Correct `{option}`"
-        )
-    return value

@@ -19,7 +19,7 @@ from typing import Any
 from ..elf.reader import known_machine
 from ..errors import ArmstageError
 from ..files import read_text
-from .desired import at_least
+from ..options import at_least
 from .folders import root_folder
 from .pins import NAME, exact_version, read_pins
 from .transport import local_path, without_credentials

@@ -48,10 +48,9 @@ STATUS_HINTS = {
 READY = "%/:=&?~#+!$,;'@()*[]"
 """Characters of an address that are sent as they are; a space or an accent is escaped."""
 
-Given = TypeVar("Given")
-
-
 GZIP_MAGIC = b"\x1f\x8b"
+
+Given = TypeVar("Given")
 
 
 class TransportError(Exception):

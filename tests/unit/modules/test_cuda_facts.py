@@ -199,7 +199,7 @@ def test_an_override_that_is_no_version(run_module, tmp_path, option, value):
 def test_no_time_at_all_is_no_wedged_driver(run_module, tmp_path, timeout):
     result = run_module(cuda_facts, root=str(tmp_path), timeout=timeout)
     assert result["failed"]
-    assert result["msg"] == f"Expected more than 0 seconds in `timeout`, but received: `{timeout}`"
+    assert result["msg"] == f"Expected `timeout` to be above 0, but received: `{timeout}`"
 
 
 def test_a_folder_where_a_file_should_be_is_an_error(run_module, tmp_path):

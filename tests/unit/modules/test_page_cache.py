@@ -248,12 +248,12 @@ def test_check_mode_fails_where_a_run_would(spark, run_module):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"only_below": 0}, "Expected `only_below` to be above 0, but received: 0"),
-        ({"only_below": -1}, "Expected `only_below` to be above 0, but received: -1"),
-        ({"only_below": "inf"}, "Expected `only_below` to be above 0, but received: inf"),
-        ({"only_below": "nan"}, "Expected `only_below` to be above 0, but received: nan"),
-        ({"timeout": "inf"}, "Expected `timeout` to be above 0, but received: inf"),
-        ({"timeout": 0}, "Expected `timeout` to be above 0, but received: 0"),
+        ({"only_below": 0}, "Expected `only_below` to be above 0, but received: `0`"),
+        ({"only_below": -1}, "Expected `only_below` to be above 0, but received: `-1`"),
+        ({"only_below": "inf"}, "Expected `only_below` to be above 0, but received: `inf`"),
+        ({"only_below": "nan"}, "Expected `only_below` to be above 0, but received: `nan`"),
+        ({"timeout": "inf"}, "Expected `timeout` to be above 0, but received: `inf`"),
+        ({"timeout": 0}, "Expected `timeout` to be above 0, but received: `0`"),
         ({"paths": ["/nonexistent/model"]}, "Failed to find the file or folder `/nonexistent/model`: No such file"),
         ({"root": "/nonexistent"}, "Expected `MemTotal:` in `/nonexistent/proc/meminfo`, but found no such line"),
     ],
