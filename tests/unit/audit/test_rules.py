@@ -212,6 +212,101 @@ def test_a_job_and_the_login_node(text, expected):
     assert shell(f"#SBATCH -N1\n{text}") == expected
 
 
+CONDA = [
+    ("conda activate x\nuv run y", True),
+    ("mamba activate x && srun uv run y", True),
+    ('eval "$(conda shell.bash activate x)"\nuv sync', True),
+    ("source activate x\nuv run y", True),
+    ("source /opt/miniconda3/bin/activate x\nuv run y", True),
+    ("module load anaconda3\nuv run y", True),
+    ("ml Miniforge3/24.11\nuvx ruff", True),
+    ("conda activate x\n.venv/bin/python y", True),
+    ("conda activate x\nsrun .venv-aarch64/bin/torchrun y", True),
+    (". /work/me/.local/env.sh\nconda activate x\nuv run y", True),
+    ("conda activate x\npython y", False),  # conda's own, as meant
+    ("conda activate x\nsrun torchrun y", False),
+    ("conda activate x\nuv pip install y", False),
+    ("conda activate x\nuv run --python $CONDA_PREFIX/bin/python y", False),
+    ("export UV_PROJECT_ENVIRONMENT=$CONDA_PREFIX\nconda activate x\nuv run y", False),
+    ("conda activate x\n. /work/me/.local/env.sh\nuv run y", False),
+    ("conda activate x\nunset CONDA_PREFIX\nuv run y", False),
+    ("conda activate x\nenv -u CONDA_PREFIX uv run y", False),
+    ("conda activate x\nconda deactivate\nuv run y", False),
+    ("conda activate x\n. .venv/bin/activate\nuv run y", False),
+    ("conda activate x\nsrun --container-image=z uv run y", False),
+    ("unset CONDA_PREFIX\nmodule load anaconda3\nmodule purge\nuv run y", False),
+    ("unset CONDA_PREFIX\nmodule load cuda\nuv run y", False),
+]
+
+
+@pytest.mark.parametrize(("text", "fault"), CONDA)
+@pytest.mark.parametrize("directive", ["-N1", "--export=NONE"])
+def test_a_conda_that_the_job_activates(directive, text, fault):
+    line = 3 if text.startswith(". ") else 2
+    assert [found for found in shell(f"#SBATCH {directive}\n{text}") if "leak" in found] == (
+        [f"{line} conda-leak"] if fault else []
+    )
+
+
+def test_a_module_leaves_what_the_login_node_left():
+    assert shell("#SBATCH -N1\nmodule load anaconda3\npython x.py") == ["3 conda-leak"]
+
+
+def test_a_conda_that_is_activated_outside_of_jobs():
+    assert shell("conda activate x\nuv run y") == []
+
+
+SEARCH_PATHS = [
+    ("LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu", True),
+    ("export LD_LIBRARY_PATH=/a:/usr/local/cuda/targets/x86_64-linux/lib", True),
+    ('export PATH="/opt/tool-linux-amd64/bin:$PATH"', True),
+    ("PATH=/opt/micromamba/linux-64/bin:$PATH python x", True),
+    ("export LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4", True),
+    ("# not on aarch64\nexport LIBRARY_PATH=/opt/x86-64/lib", True),
+    ("PATH=/opt/$(uname -m)/bin:$PATH", False),
+    ("if [ $(uname -m) = x86_64 ]; then PATH=/opt/x86_64/bin:$PATH; fi", False),
+    ("case $(arch) in x86_64) LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu ;; esac", False),
+    ("LD_LIBRARY_PATH=/usr/lib/aarch64-linux-gnu:/usr/lib/x86_64-linux-gnu", False),
+    ("PATH=/opt/myx86_64y/bin:$PATH", False),
+    ("DATA=/data/x86_64", False),
+    ("echo PATH=/opt/x86_64/bin", False),
+    ("srun --container-image=x env PATH=/opt/x86_64/bin y", False),
+]
+
+
+@pytest.mark.parametrize(("text", "fault"), SEARCH_PATHS)
+def test_a_search_path_of_another_architecture(text, fault):
+    line = 2 if text.startswith("#") else 1
+    assert [found for found in shell(text) if "x86-search" in found] == ([f"{line} x86-search-path"] if fault else [])
+
+
+BUILDS = [
+    ("torch==2.11.0+cpu", True),
+    ("torchvision===0.26.0+CPU", True),
+    ("torchaudio==2.11.0+cu124", True),
+    ("torchcodec==0.11.1+cpu", True),
+    ("torch==2.9.0+cu118", True),
+    ("torch==2.11.0+cpu; platform_machine != 'aarch64'", False),
+    ("torch==2.11.0+cpu; sys_platform == 'darwin'", False),
+    ("torch==2.11.0+ours", False),
+    ("numpy==2.0+cpu", False),
+]
+FORMS = {
+    "pyproject.toml": '[project]\nname = "a"\ndependencies = ["{}"]\n',
+    "requirements.txt": "\n\n{}\n",
+    "constraints.txt": "\n\n{}\n",
+    "environment.yml": 'dependencies:\n  - pip:\n    - "{}"\n',
+    "install.sh": '\n\nuv pip install --python x "{}"\n',
+}
+
+
+@pytest.mark.parametrize(("text", "fault"), BUILDS)
+@pytest.mark.parametrize("name", FORMS)
+def test_a_pinned_build(name, text, fault):
+    found = [line for line in rules(**{name.replace(".", "_"): FORMS[name].format(text)}) if "build" in line]
+    assert found == (["3 torch-build"] if fault else [])
+
+
 @pytest.mark.parametrize("text", ["uv run x", "PATH=$HOME/bin:$PATH", "~/miniconda3/bin/python x"])
 def test_a_script_that_no_job_runs_is_the_login_nodes_own(text):
     assert shell(text) == []

@@ -8,9 +8,12 @@ from itertools import product
 
 from ..model import WARNING, Found, Project, Rule
 from ..readers.shell_tree import Assignment, Literal, Parameter, Part, Word
-from ..scripts import WRAPPERS, Call
+from ..scripts import WRAPPERS, Call, ShellScript
 
 _LIBRARY_PATH = "LD_LIBRARY_PATH"
+_SEARCHED = ("PATH", _LIBRARY_PATH, "LIBRARY_PATH", "LD_PRELOAD")
+_X86 = re.compile(r"(?<![a-z0-9])(?:x86[_-]64|amd64|linux-64)(?![a-z0-9])", re.IGNORECASE)
+_BY_MACHINE = re.compile(r"aarch64|arm64|uname -|\barch\b|\$\{?(?:ARCH|MACHTYPE|HOSTTYPE)\b", re.IGNORECASE)
 _VARIANTS = 64
 _TEMPORARY = re.compile(r"(?:--?[\w-]+=)?/tmp/(?P<name>[^/\s*?\[]+)(?P<rest>/?)")
 _SYSTEM_NAMES = (".X11-unix", ".ICE-unix", "mps", "nvidia-mps")
@@ -85,6 +88,28 @@ def _parameter(parameter: Parameter, known: dict[str, list[str]]) -> list[str]:
             for choice in (given if value else [""])
         ]
     return values if not operator or operator in (":?", "?") else ["x"]
+
+
+def x86_search_path(project: Project) -> Iterator[Found]:
+    for script in project.scripts:
+        if script.source.kind != "shell":
+            continue
+        for assignment, only_for in script.assignments():
+            if assignment.name not in _SEARCHED or (only_for and only_for.in_container):
+                continue
+            elements = re.split(r"[:\s]", assignment.value.text.replace('"', "").replace("'", ""))
+            element = next(filter(_X86.search, elements), "")
+            if element and not _tells_machines_apart(script):
+                why = (
+                    f"`{element}` is a folder of x86_64: on an aarch64 node it is missing, or what it holds is not "
+                    "loaded, and a program from it ends with `Exec format error`"
+                )
+                last = only_for.last_line if only_for else assignment.line
+                yield Found(script.source, assignment.line, why, last_line=last)
+
+
+def _tells_machines_apart(script: ShellScript) -> bool:
+    return any(_BY_MACHINE.search(row) for row in script.source.rows if not row.lstrip().startswith("#"))
 
 
 def shared_temporary_name(project: Project) -> Iterator[Found]:
@@ -202,6 +227,16 @@ RULES = (
         bad={"env.sh": "export LD_LIBRARY_PATH=/opt/ffmpeg/lib:${LD_LIBRARY_PATH:-}\n"},
         good={"env.sh": "export LD_LIBRARY_PATH=/opt/ffmpeg/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\n"},
         check=library_path_empty_element,
+    ),
+    Rule(
+        "x86-search-path",
+        "A search path names a folder of x86_64",
+        WARNING,
+        "On an aarch64 node the folder is missing, or what it holds is neither loaded nor run",
+        "Leave the system's own folders out, they are searched anyway; name others by `$(uname -m)`",
+        bad={"env.sh": "export LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu\n"},
+        good={"env.sh": 'export LD_LIBRARY_PATH="/usr/lib/$(uname -m)-linux-gnu"\n'},
+        check=x86_search_path,
     ),
     Rule(
         "shared-tmp-name",

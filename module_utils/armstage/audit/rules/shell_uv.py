@@ -8,10 +8,19 @@ from collections.abc import Iterator
 from ..facts import FAMILY, index_tag
 from ..model import ERROR, WARNING, Found, Project, Rule
 from ..pep508 import normalize
+from ..readers.shell_tree import Assignment
 from ..scripts import Call, ShellScript
 
 _STARTS_PYTHON = ("uv", "uvx", "python", "python3", "torchrun", "accelerate", "deepspeed", "pip", "pip3")
 _HAND_OVER = ("env.sh", "sbatch-prologue.sh")
+_CONDA = ("conda", "mamba", "micromamba")
+_MODULE = ("module", "ml")
+_CONDA_MODULE = re.compile(r"(?i)(?:.*/)?(?:(?:ana|mini)?conda|miniforge|mambaforge|micromamba)[\w.-]*(?:/.*)?")
+_VIRTUALENV = re.compile(r"(?:^|/)\.?v?env[^/]*/bin/[^/]+$")
+_FIX_OWN = (
+    "Leave conda out of this job, or source `ROOT/env.sh` behind it, which clears it; or run everything with conda's "
+    "own python"
+)
 _TARGETS = ("--python", "-p", "--system", "--target", "-t", "--prefix", "--user")
 _NAMING = {"UV_PYTHON", "UV_SYSTEM_PYTHON", "VIRTUAL_ENV"}
 _HOME = re.compile(r"(?:\$HOME|\$\{HOME\}|~|/home/(?:\$USER|\$\{USER\}|[\w.-]+))/(?P<below>.+)")
@@ -23,27 +32,51 @@ _PER_ARCHITECTURE = re.compile(r"aarch64|arm64|uname -m|\$\{?(?:ARCH|MACHINE|ARM
 
 def conda_leak(project: Project) -> Iterator[Found]:
     for script in project.scripts:
-        for calls in _jobs(script):
-            for call in calls:
-                if _clears(call) or _activates(call):
-                    break
-                if call.program in _STARTS_PYTHON and _by_name(call) and not call.in_container and not _cleared(call):
-                    yield Found(script.source, call.line, first_line=call.first_line, last_line=call.last_line)
-                    break
+        for calls, inherits in _jobs(script):
+            yield from _leak(script, calls, inherits)
 
 
-def _jobs(script: ShellScript) -> Iterator[list[Call]]:
-    """The commands of each job that gets the login node's environment: the script's own, and those it hands to
-    sbatch."""
-    if script.is_job and not any(re.search(r"--export[= ]NONE\b", text) for _line, text in script.directives):
-        yield list(script.calls)
+def _leak(script: ShellScript, calls: list[Call], inherits: bool) -> Iterator[Found]:
+    """The first leak of a job, from the login node where it ``inherits``, or from a conda of its own."""
+    conda: Call | None = None
+    conda_is_meant = any("CONDA_PREFIX" in given.value.text for call in calls for given in _environment_of_uv(call))
+    for call in calls:
+        if _activates_conda(call):
+            conda, inherits = call, inherits and call.program in _MODULE  # a module leaves CONDA_PREFIX as it is
+        elif _clears(call) or _activates(call):
+            conda, inherits = None, False
+        elif conda and _deactivates(call, conda):
+            conda = None
+        elif call.in_container or _cleared(call):
+            continue
+        elif conda and _beside_conda(call) and not conda_is_meant:
+            why = (
+                f"It puts a conda environment in front, of which `{_shown(call)}` in line {call.line} is no part: "
+                "CONDA_PREFIX and PATH lead it, and what it starts, to conda's Python and libraries"
+            )
+            yield Found(script.source, conda.line, why, _FIX_OWN, conda.first_line, conda.last_line)
+            return
+        elif inherits and call.program in _STARTS_PYTHON and _by_name(call):
+            yield Found(script.source, call.line, first_line=call.first_line, last_line=call.last_line)
+            return
+
+
+def _jobs(script: ShellScript) -> Iterator[tuple[list[Call], bool]]:
+    """The commands of each job, and whether it gets the login node's environment: the script's own, or those that
+    it hands to sbatch."""
+    if script.is_job:
+        yield (
+            list(script.calls),
+            not any(re.search(r"--export[= ]NONE\b", text) for _line, text in script.directives),
+        )
         return
     submitted: dict[Call, list[Call]] = {}
     for call in script.calls:
         for wrapper in call.wrappers:
-            if wrapper.program == "sbatch" and not wrapper.has("--export=NONE"):
+            if wrapper.program == "sbatch":
                 submitted.setdefault(wrapper, []).append(call)
-    yield from submitted.values()
+    for wrapper, calls in submitted.items():
+        yield calls, not wrapper.has("--export=NONE")
 
 
 def _clears(call: Call) -> bool:
@@ -61,12 +94,50 @@ def _clears(call: Call) -> bool:
 
 
 def _activates(call: Call) -> bool:
-    """Whether the script puts an environment of its own in front."""
-    if call.program in ("conda", "mamba", "micromamba"):
-        return "activate" in call.texts[:1]
+    """Whether the script puts a virtualenv, or a conda environment, of its own in front."""
+    return _activates_conda(call) or _sources(call, r".*activate")
+
+
+def _activates_conda(call: Call) -> bool:
+    """`conda activate`, `source activate`, `source /opt/miniconda3/bin/activate`, `module load anaconda3`."""
+    if call.program in _CONDA:
+        return "activate" in call.texts[:2]  # `conda shell.bash activate x` too
+    if call.program in _MODULE:
+        loads = call.program == "ml" or call.texts[:1] in (["load"], ["add"])
+        return loads and any(_CONDA_MODULE.fullmatch(text) for text in call.texts)
+    return _sources(call, r"activate|.*(?:conda|miniforge|mambaforge|micromamba)[^/]*/.*activate")
+
+
+def _deactivates(call: Call, conda: Call) -> bool:
+    if conda.program in _MODULE:
+        return call.program in _MODULE and call.texts[:1] in (["purge"], ["unload"], ["rm"], ["reset"])
+    return (call.program in _CONDA and "deactivate" in call.texts[:2]) or _sources(call, r".*deactivate")
+
+
+def _sources(call: Call, path: str) -> bool:
     return call.program in (".", "source") and any(
-        text.strip("\"'").endswith(("/activate", "activate")) for text in call.texts[:1]
+        re.fullmatch(path, text.replace('"', "").replace("'", "")) for text in call.texts[:1]
     )
+
+
+def _beside_conda(call: Call) -> bool:
+    """Whether it brings another environment than the active conda's: `uv pip` changes that one, and a program found
+    on PATH is its own."""
+    if any("CONDA_PREFIX" in word.text for word in call.arguments):
+        return False
+    if call.program in ("uv", "uvx"):
+        return call.subcommand().split(" ")[0] != "pip"
+    return call.program in _STARTS_PYTHON and call.word is not None and bool(_VIRTUALENV.search(call.word.text))
+
+
+def _environment_of_uv(call: Call) -> Iterator[Assignment]:
+    return (assignment for assignment in call.assignments if assignment.name == "UV_PROJECT_ENVIRONMENT")
+
+
+def _shown(call: Call) -> str:
+    """The command's beginning, for a message."""
+    subcommand = call.subcommand().split(" ")[0] if call.program == "uv" else ""
+    return " ".join(filter(None, [call.word.text.replace('"', "") if call.word else call.program, subcommand]))
 
 
 def _by_name(call: Call) -> bool:
@@ -196,11 +267,11 @@ def _paths(call: Call) -> Iterator[tuple[int, str]]:
 RULES = (
     Rule(
         "conda-leak",
-        "A job runs uv or Python with the login node's conda or virtualenv still in the environment",
+        "A job runs uv or Python with a conda or virtualenv in the environment that is not theirs",
         WARNING,
         "sbatch carries the login node's environment over: CONDA_PREFIX or VIRTUAL_ENV leads uv and python "
         "on an aarch64 node to an x86_64 "
-        "interpreter (`Exec format error`)",
+        "interpreter (`Exec format error`); a conda that the job activates leads uv away from its own",
         "Begin the job with `. ROOT/sbatch-prologue.sh`, or with `unset CONDA_PREFIX CONDA_DEFAULT_ENV "
         "CONDA_EXE VIRTUAL_ENV PYTHONHOME PYTHONPATH`",
         bad={"train.sbatch": "#!/bin/bash\n#SBATCH --gres=gpu:1\nuv run --no-sync python train.py\n"},
