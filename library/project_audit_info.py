@@ -120,7 +120,9 @@ findings:
       type: str
       sample: "Ask for at least the first version with an aarch64 wheel: `torchcodec>=0.11`"
 unread:
-  description: Files that a reader knows and could not read, with the line and the reason.
+  description: >-
+    Files that a reader knows and could not read, with the line and the reason; and files that install packages and
+    have no reader, such as a C(Dockerfile), with the line 0.
   returned: always
   type: list
   elements: dict

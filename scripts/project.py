@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -108,10 +109,15 @@ def audit(options: argparse.Namespace) -> int:
     elif options.sarif:
         print(json.dumps(sarif.document(found), indent=2))
     else:
-        print(report(found, sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+        print(report(found, sys.stdout.isatty() and not os.environ.get("NO_COLOR"), folder_of(options.path)))
     if not found.findings:
         return CLEAN
     return ERRORS if any(finding.level == ERROR for finding in found.findings) else WARNINGS
+
+
+def folder_of(path: str) -> str:
+    """The project's folder, where one file of it was given."""
+    return os.path.dirname(path) or "." if os.path.isfile(path) else path
 
 
 def fix(options: argparse.Namespace) -> int:
@@ -145,8 +151,8 @@ def playbook(options: argparse.Namespace, inventories: list[str], variables: dic
     return [*argv, *(["--diff"] if options.diff else []), *options.rest]
 
 
-def report(found: project.Audit, colour: bool = False) -> str:
-    """The findings for a terminal, by file, and a last line that counts them."""
+def report(found: project.Audit, colour: bool = False, path: str = "") -> str:
+    """The findings for a terminal, by file, a line that counts them and, where ``path`` can be fixed, how."""
 
     def paint(style: str, text: str) -> str:
         return f"{COLOURS[style]}{text}\033[0m" if colour else text
@@ -163,12 +169,19 @@ def report(found: project.Audit, colour: bool = False) -> str:
     for unread in found.unread:
         place = f"{unread.file}:{unread.line}" if unread.line else unread.file
         lines.append(f"not read: {place}: {unread.reason}")
+    if found.unlocked:
+        first, *others = found.unlocked
+        asking = f"{first} and {_counted(len(others), 'other file')} ask" if others else f"{first} asks"
+        lines.append(f"not checked: whether what {asking} for has aarch64 wheels: that takes a uv.lock")
     errors = sum(finding.level == ERROR for finding in found.findings)
     warnings = len(found.findings) - errors
     read = sum(found.read.values())
     ignored = f", {_counted(found.ignored, 'finding')} taken back by comments" if found.ignored else ""
     total = f"{_counted(errors, 'error')} and {_counted(warnings, 'warning')} in {_counted(read, 'file')} read{ignored}"
-    return "\n".join([*lines, *([""] if lines else []), total])
+    lines += [*([""] if lines else []), total]
+    if found.mendable and path:
+        lines.append(f"next: ./armstage project fix {shlex.quote(path)} --lock own")
+    return "\n".join(lines)
 
 
 def _counted(number: int, noun: str) -> str:

@@ -54,7 +54,8 @@ class Rule:
     """One thing that goes wrong on aarch64.
 
     ``why`` and ``fix`` are sentences for people. ``bad`` and ``good`` are small projects, path -> text: the first
-    has the fault, the second has not; ``cuda`` is the driver's CUDA version that they are read with.
+    has the fault, the second has not; ``cuda`` is the driver's CUDA version that they are read with. What is
+    ``mended`` is by `./armstage project fix PATH --lock own`, in the project's own pyproject.toml and uv.lock.
     """
 
     id: str
@@ -66,3 +67,4 @@ class Rule:
     good: Mapping[str, str]
     check: Callable[[Project], Iterator[Found]]
     cuda: str = ""
+    mended: bool = False

@@ -13,8 +13,9 @@ from ..files import read_text
 from ..readers import yaml
 from ..readers.nodes import Comment, ReadError
 from . import declarations, ignore, locks, scripts
-from .facts import Facts
+from .facts import FAMILY, Facts
 from .model import Found, Project, Rule
+from .pep508 import AARCH64
 from .readers import ini, python_code, requirements, shell, toml
 from .rules import CATALOGUE
 from .source import Source
@@ -26,6 +27,9 @@ _SKIPPED_FOLDERS = re.compile(
     r"\..*|venv.*|v?env|node_modules|__pycache__|site-packages|build|dist|.*\.egg-info|third_party|vendor|wandb|outputs|checkpoints"
 )
 _READ_HIDDEN = (".github", ".devcontainer")
+
+LOCKED_WHEELS = "lock-no-aarch64-wheel"
+"""The rule that needs a uv.lock for what it says of wheels."""
 
 Read = Callable[[str], "tuple[Any, Iterable[Comment]]"]
 
@@ -74,6 +78,12 @@ KINDS = (
     Kind("config", re.compile(r".*\.toml"), toml.read, _SPREAD),
     Kind("config", re.compile(r".*\.(?:ini|cfg|conf)"), ini.read, _SPREAD),
 )
+_UNSUPPORTED = re.compile(
+    r"(?:.*/)?(?:(?:Docker|Container)file(?:\.[\w-]+)?|[^/]+\.(?:[Dd]ocker|[Cc]ontainer)file|(?:GNU)?[Mm]akefile|[^/]+\.ipynb"
+    r"|Pipfile|(?:poetry|pdm)\.lock)"
+)
+_INSTALLING = re.compile(r"\b(?:pip3?|uv|conda|mamba|torch\w*)\b|x86_64|amd64")
+"""Files that install packages in a form that no reader knows, and words of which such a file must hold one."""
 _SHEBANG = re.compile(r"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:ba|da|k)?sh\b")
 
 
@@ -101,12 +111,18 @@ class Finding:
 
 @dataclass(frozen=True)
 class Audit:
-    """Everything an audit has to say; ``read`` counts the files of each kind, ``ignored`` the findings taken back."""
+    """Everything an audit has to say; ``read`` counts the files of each kind, ``ignored`` the findings taken back.
+
+    ``unlocked`` are the files whose requirements no uv.lock resolves, so that nothing is known of their wheels;
+    ``mendable`` says that `./armstage project fix PATH --lock own` mends some of the findings.
+    """
 
     findings: tuple[Finding, ...]
     unread: tuple[Unread, ...]
     read: Mapping[str, int]
     ignored: int
+    unlocked: tuple[str, ...] = ()
+    mendable: bool = False
 
     def result(self) -> dict[str, Any]:
         return {
@@ -129,7 +145,8 @@ def audit(path: str, facts: Facts, rules: Iterable[str] = ()) -> Audit:
     counts: dict[str, int] = {}
     for source in files:
         counts[source.kind] = counts.get(source.kind, 0) + 1
-    return Audit(tuple(findings), tuple(unread), counts, ignored)
+    unlocked = tuple(_unlocked(project)) if LOCKED_WHEELS in {rule.id for rule in wanted} else ()
+    return Audit(tuple(findings), tuple(unread), counts, ignored, unlocked, _mendable(project, findings))
 
 
 def audit_texts(texts: Mapping[str, str], facts: Facts) -> Audit:
@@ -164,6 +181,33 @@ def _wanted(names: tuple[str, ...]) -> tuple[Rule, ...]:
             hint="The rules are in docs/rules.md: " + ", ".join(rule.id for rule in everything),
         )
     return tuple(rule for rule in everything if not names or rule.id in names)
+
+
+def _unlocked(project: Project) -> Iterator[str]:
+    """Files that ask for packages of which the data says nothing, without a uv.lock in their folder or above it."""
+    for source in project.files:
+        asked = {
+            declared.requirement.name
+            for declared in project.declared.requirements
+            if declared.source is source
+            and declared.purpose == declarations.PROJECT
+            and declared.requirement.applies_to(AARCH64)
+        }
+        if asked - set(FAMILY) and not any(declarations.is_below(source, lock.source) for lock in project.locks):
+            yield source.path
+
+
+def _mendable(project: Project, findings: Iterable[Finding]) -> bool:
+    """Whether `./armstage project fix` has something to do: in the files that it edits, for a project with torch."""
+    own = {source.path: source for source in project.files if source.path in ("pyproject.toml", "uv.lock")}
+    pyproject = own.get("pyproject.toml")
+    if pyproject is None or "project" not in pyproject.document:
+        return False
+    uses_torch = any(declared.source is pyproject for declared in project.declared.of(*FAMILY)) or any(
+        lock.source in own.values() and lock.package("torch") for lock in project.locks
+    )
+    mended = {rule.id for rule in CATALOGUE if rule.mended}
+    return uses_torch and any(finding.file in own and finding.rule in mended for finding in findings)
 
 
 # Rules
@@ -223,6 +267,8 @@ def read_files(path: str) -> tuple[list[Source], list[Unread]]:
     for below, full in _walk(path):
         kind = _kind_of(below, full)
         if kind is None:
+            if _UNSUPPORTED.fullmatch(below) and _installs(full):
+                unread.append(Unread(below, 0, "the audit has no reader for it"))
             continue
         try:
             size = os.path.getsize(full)
@@ -236,6 +282,14 @@ def read_files(path: str) -> tuple[list[Source], list[Unread]]:
             continue
         _read_into(below, text or "", files, unread, kind)
     return files, unread
+
+
+def _installs(full: str) -> bool:
+    """Whether a file holds a word of those that its kind could go wrong with; one too large to look at may."""
+    try:
+        return bool(_INSTALLING.search(read_text(full, LARGEST) or ""))
+    except (OSError, ArmstageError):
+        return True
 
 
 def _walk(path: str) -> Iterator[tuple[str, str]]:

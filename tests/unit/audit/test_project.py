@@ -86,6 +86,53 @@ def test_windows_line_ends_and_a_byte_order_mark_keep_the_lines(tmp_path, text):
     assert (finding.line, finding.text) == (3, "'torch==2.4.1',")
 
 
+UNREAD = [
+    ("Dockerfile", "RUN pip install torch\n", True),
+    ("docker/Dockerfile.gpu", "RUN uv sync\n", True),
+    ("train.dockerfile", "FROM --platform=linux/amd64 x\n", True),
+    ("Containerfile", "RUN conda create x\n", True),
+    ("Makefile", "run:\n\tuv run x\n", True),
+    ("a.ipynb", '{"cells": [{"source": ["import torchvision"]}]}', True),
+    ("Pipfile", '[packages]\ntorch = "*"\n', True),
+    ("poetry.lock", 'name = "torch"\n', True),
+    ("Makefile", "run:\n\tcc -o x x.c\n", False),
+    ("Dockerfile", "FROM scratch\nCOPY x /x\n", False),
+    ("README.md", "pip install torch\n", False),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "said"), UNREAD)
+def test_what_installs_and_has_no_reader_is_said(tmp_path, name, text, said):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    found = project.audit(str(tmp_path), FACTS)
+    assert [(unread.file, unread.line) for unread in found.unread] == ([(name, 0)] if said else [])
+
+
+LOCK = 'version = 1\nrequires-python = ">=3.12"\n'
+UNLOCKED = [
+    ({"requirements.txt": "decord\n"}, ["requirements.txt"]),
+    ({"a/requirements.txt": "decord\n", "b/requirements.txt": "numpy\n", "b/uv.lock": LOCK}, ["a/requirements.txt"]),
+    ({"pyproject.toml": '[project]\ndependencies = ["decord"]\n'}, ["pyproject.toml"]),
+    ({"environment.yml": "dependencies:\n  - pip:\n    - decord\n"}, ["environment.yml"]),
+    ({"packages/a/pyproject.toml": '[project]\ndependencies = ["decord"]\n', "uv.lock": LOCK}, []),
+    ({"requirements.txt": "torch==2.11.0\n"}, []),  # the rules know its wheels
+    ({"requirements.txt": "decord; platform_machine == 'x86_64'\n"}, []),
+    ({"constraints.txt": "decord==0.6.0\n"}, []),
+    ({"pyproject.toml": '[build-system]\nrequires = ["hatchling"]\n'}, []),
+    ({"a.sh": "echo\n"}, []),
+]
+
+
+@pytest.mark.parametrize(("files", "expected"), UNLOCKED)
+def test_requirements_without_a_lock_are_said(tmp_path, files, expected):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert list(project.audit(str(tmp_path), FACTS).unlocked) == expected
+    assert project.audit(str(tmp_path), FACTS, ["torch-bounds"]).unlocked == ()
+
+
 IGNORES = [
     ("torch==2.4.1  # armstage: ignore[torch-bounds] image", [], 1),
     ("# armstage: ignore[torch-bounds]: image\ntorch==2.4.1", [], 1),

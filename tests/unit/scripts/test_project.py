@@ -40,7 +40,8 @@ def test_findings_are_shown_by_file(script, capsys):
     assert lines[1] == '  20: error index-fixed: url = "https://download.pytorch.org/whl/cpu"'
     assert lines[2].startswith("      cpu does not serve the aarch64 nodes")
     assert lines[3].startswith("      fix: ")
-    assert lines[-1] == "2 errors and 0 warnings in 2 files read"
+    assert lines[-2] == "2 errors and 0 warnings in 2 files read"
+    assert lines[-1] == f"next: ./armstage project fix {PROJECTS / 'cpu-index'} --lock own"
     assert "\033" not in out
 
 
@@ -63,11 +64,52 @@ def test_failures_have_a_hint(script, capsys):
 
 
 def test_what_was_taken_back_and_what_was_not_read_is_counted(script, capsys, tmp_path):
-    assert run(script, capsys, PROJECTS / "clean-ignores")[1] == (
-        "0 errors and 0 warnings in 4 files read, 6 findings taken back by comments\n"
+    assert run(script, capsys, PROJECTS / "clean-ignores")[1].splitlines()[-1] == (
+        "0 errors and 0 warnings in 4 files read, 6 findings taken back by comments"
     )
     (tmp_path / "job.sh").write_text("if true\n")
     assert run(script, capsys, tmp_path)[1].splitlines()[0].startswith("not read: job.sh:2: expected `then`")
+
+
+NEXT = [
+    ("cpu-index/uv.lock", ""),  # alone it has no pyproject.toml
+    ("cpu-index/pyproject.toml", "cpu-index"),
+    ("mixed-lock", "mixed-lock"),
+    ("robot-policy", "robot-policy"),
+    ("robot-policy/pyproject.toml", "robot-policy"),
+    ("clean-uv", ""),
+    ("slurm-train", ""),  # scripts only
+    ("pinned-requirements", ""),
+    ("poetry-app", ""),
+]
+
+
+@pytest.mark.parametrize(("path", "fixed"), NEXT)
+def test_what_can_be_mended_names_the_command(script, capsys, path, fixed):
+    shown = run(script, capsys, PROJECTS / path)[1].splitlines()
+    expected = [f"next: ./armstage project fix {PROJECTS / fixed} --lock own"] if fixed else []
+    assert [line for line in shown if line.startswith("next: ")] == expected
+
+
+def test_the_path_is_quoted_for_the_shell(script, capsys, tmp_path):
+    folder = tmp_path / "my project"
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text('[project]\nname = "a"\ndependencies = ["torch==2.4.1"]\n')
+    assert run(script, capsys, folder)[1].splitlines()[-1] == f"next: ./armstage project fix '{folder}' --lock own"
+
+
+def test_what_was_not_looked_at_is_said(script, capsys, tmp_path):
+    (tmp_path / "requirements.txt").write_text("decord\n")
+    (tmp_path / "Dockerfile").write_text("RUN pip install decord\n")
+    status, out, _err = run(script, capsys, tmp_path)
+    assert status == 0
+    assert out.splitlines()[:2] == [
+        "not read: Dockerfile: the audit has no reader for it",
+        "not checked: whether what requirements.txt asks for has aarch64 wheels: that takes a uv.lock",
+    ]
+    (tmp_path / "requirements-dev.txt").write_text("numpy\n")
+    (tmp_path / "setup.cfg").write_text("[options]\ninstall_requires = numpy\n")
+    assert "requirements-dev.txt and 2 other files ask for" in run(script, capsys, tmp_path)[1]
 
 
 def test_json(script, capsys):

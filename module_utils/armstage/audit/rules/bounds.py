@@ -104,7 +104,9 @@ def torch_build(project: Project) -> Iterator[Found]:
         objection = project.facts.objection(tag, public)
         if objection:
             why = f"The build it is pinned to is that of the index {tag}: {objection.reason}"
-            yield found_in(declared, why, level=ERROR if objection.certain else WARNING)
+            # `project fix` fits torchaudio to nothing
+            fix = "Pin the version without that part, the one of its torch" if name not in FAMILY else ""
+            yield found_in(declared, why, fix, level=ERROR if objection.certain else WARNING)
 
 
 def _one_of_several(project: Project, declared: Declared) -> bool:
@@ -280,6 +282,7 @@ RULES = (
             "  \"torchcodec>=0.11; platform_machine == 'aarch64'\",\n]\n"
         },
         check=marker_excludes_aarch64,
+        mended=True,
     ),
     Rule(
         "torchcodec-floor",
@@ -291,6 +294,7 @@ RULES = (
         bad={"requirements.txt": "torch==2.11.0\ntorchcodec>=0.5\n"},
         good={"requirements.txt": "torch==2.11.0\ntorchcodec>=0.11\n"},
         check=torchcodec_floor,
+        mended=True,
     ),
     Rule(
         "torchcodec-stub",
@@ -301,6 +305,7 @@ RULES = (
         bad={"requirements.txt": "torchcodec==0.0.0.dev0\n"},
         good={"requirements.txt": "torchcodec==0.11.1\n"},
         check=torchcodec_stub,
+        mended=True,
     ),
     Rule(
         "torch-build",
@@ -313,6 +318,7 @@ RULES = (
         bad={"requirements.txt": "torch==2.11.0+cpu\n"},
         good={"requirements.txt": "--index-url https://download.pytorch.org/whl/cu130\ntorch==2.11.0+cu130\n"},
         check=torch_build,
+        mended=True,
     ),
     Rule(
         "torch-bounds",
@@ -327,6 +333,7 @@ RULES = (
             "platform_machine == 'aarch64'\n"
         },
         check=torch_bounds,
+        mended=True,
     ),
     Rule(
         "torch-without-index",
@@ -338,6 +345,7 @@ RULES = (
         bad={"pyproject.toml": '[project]\ndependencies = [\n  "torch>=2.4",\n]\n'},
         good={"pyproject.toml": '[project]\ndependencies = [\n  "torch>=2.11",\n]\n'},
         check=torch_without_index,
+        mended=True,
     ),
     Rule(
         "flash-attn-build",
@@ -376,5 +384,6 @@ RULES = (
         },
         good={"pyproject.toml": "[tool.uv]\nenvironments = [\"sys_platform == 'linux'\"]\n"},
         check=environments_exclude_aarch64,
+        mended=True,
     ),
 )

@@ -156,6 +156,7 @@ RULES = (
         bad={"requirements.txt": "--extra-index-url https://download.pytorch.org/whl/cu128\ntorch==2.11.0\n"},
         good={"requirements.txt": "--extra-index-url https://download.pytorch.org/whl/cu130\ntorch==2.11.0\n"},
         check=index_fixed,
+        mended=True,
         cuda="13.0",
     ),
     Rule(
@@ -178,6 +179,7 @@ RULES = (
             "explicit = true\n"
         },
         check=source_without_marker,
+        mended=True,
     ),
     Rule(
         "uv-sync-torch-backend",

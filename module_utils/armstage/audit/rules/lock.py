@@ -158,6 +158,7 @@ RULES = (
         bad={"uv.lock": _HEAD % "torch" + _TORCH % ("2.10.0", "2.10.0", "2.10.0")},
         good={"uv.lock": _HEAD % "torch" + _TORCH % ("2.11.0", "2.11.0", "2.11.0")},
         check=lock_cpu_torch,
+        mended=True,
     ),
     Rule(
         "lock-no-aarch64-wheel",
@@ -188,5 +189,6 @@ RULES = (
             + (_TORCH % ("0.26.0", "0.26.0", "0.26.0")).replace("torch", "torchvision")
         },
         check=lock_mixed_builds,
+        mended=True,
     ),
 )
