@@ -23,6 +23,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT / "module_utils"))
 
 from armstage import inventory  # noqa: E402
+from armstage.command_line import USAGE, Parser  # noqa: E402
 from armstage.errors import ArmstageError  # noqa: E402
 
 NOT_DROPPED = "not run, since the page cache could not be dropped"
@@ -30,7 +31,7 @@ NOT_DROPPED = "not run, since the page cache could not be dropped"
 
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Our options, and the rest for ansible-playbook."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="./armstage drop-cache",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -88,6 +89,6 @@ if __name__ == "__main__":
         sys.exit(main(sys.argv[1:]))
     except ArmstageError as error:
         print(f"armstage: {error.text}", file=sys.stderr)
-        sys.exit(3)
+        sys.exit(USAGE)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -25,6 +25,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT / "module_utils"))
 
+from armstage.command_line import USAGE, Parser  # noqa: E402
 from armstage.errors import ArmstageError  # noqa: E402
 from armstage.files import write_atomic, write_files  # noqa: E402
 from armstage.preflight.report import build, html  # noqa: E402
@@ -34,7 +35,7 @@ REPORT = "armstage-report"
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="./armstage verify --fleet",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -137,7 +138,7 @@ def main() -> int:
             write_report(report, answers, options.timeout)
     except ArmstageError as error:
         print(f"armstage: {error.text}", file=sys.stderr)
-        return 3
+        return USAGE
     return fleet.exit_status(answers)
 
 

@@ -3,12 +3,11 @@
 """`./armstage indexes`: the PyTorch wheel indexes known here.
 
 `--refresh` lists the real index pages and shows what differs from `vars/compatibility.yml`; it changes nothing.
-Exit status: 0 nothing differs, 1 an index can't be read, 2 something differs.
+Exit status: 0 nothing differs, 1 an index can't be read, 2 something differs, 3 usage.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +21,7 @@ from urllib3.util import Retry
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT / "module_utils"))
 
+from armstage.command_line import Parser  # noqa: E402
 from armstage.compatibility import PACKAGES, Compatibility  # noqa: E402
 from armstage.errors import ArmstageError  # noqa: E402
 from armstage.staging.index import list_files  # noqa: E402
@@ -135,7 +135,7 @@ def table(known: Compatibility) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="./armstage indexes", description=__doc__.splitlines()[0])
+    parser = Parser(prog="./armstage indexes", description=__doc__.splitlines()[0])
     parser.add_argument("--refresh", action="store_true", help="compare with the real index pages")
     parser.add_argument("--base-url", default="", help="read the pages below this address, such as a mirror's")
     options = parser.parse_args()

@@ -10,7 +10,6 @@ Pins stay as they are unless a requirement changed or `--upgrade` is given.
 
 from __future__ import annotations
 
-import argparse
 import re
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ import yaml
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT / "module_utils"))
 
+from armstage.command_line import Parser  # noqa: E402
 from armstage.stack import torch_requirements  # noqa: E402
 
 STACKS = PROJECT / "vars" / "stacks"
@@ -88,7 +88,7 @@ def write(path: Path, pins: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="./armstage lock", description=__doc__.splitlines()[0])
+    parser = Parser(prog="./armstage lock", description=__doc__.splitlines()[0])
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions that the requirements allow")
     options = ["--upgrade"] if parser.parse_args().upgrade else []
     try:

@@ -18,6 +18,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT / "module_utils"))
 
 from armstage import inventory  # noqa: E402
+from armstage.command_line import USAGE  # noqa: E402
 from armstage.errors import ArmstageError  # noqa: E402
 from armstage.slurm import hostlist  # noqa: E402
 
@@ -61,7 +62,7 @@ def main() -> None:
         command = ["ansible-playbook", str(PROJECT / "playbooks" / f"{verb}.yml"), *translate(arguments)]
     except ArmstageError as error:
         print(f"armstage: {error.text}", file=sys.stderr)
-        sys.exit(3)
+        sys.exit(USAGE)
     if verb == "verify" and "--fleet" in arguments:
         arguments.remove("--fleet")
         os.execv(sys.executable, [sys.executable, str(PROJECT / "scripts" / "fleet.py"), *arguments])

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT / "module_utils"))
@@ -26,6 +26,7 @@ sys.path.insert(0, str(PROJECT / "module_utils"))
 from armstage.audit import project, sarif  # noqa: E402
 from armstage.audit.facts import Facts, node_facts, read_compatibility  # noqa: E402
 from armstage.audit.model import ERROR  # noqa: E402
+from armstage.command_line import USAGE, Parser  # noqa: E402
 from armstage.errors import ArmstageError  # noqa: E402
 from armstage.nvidia import driver  # noqa: E402
 
@@ -40,7 +41,7 @@ it there. Other options go to ansible-playbook."""
 ASSUMED_CUDA = "13.0"
 """Of a driver that nobody said anything about: the one that PyPI's own wheels of the default stack are for."""
 
-CLEAN, WARNINGS, ERRORS, FAILED = range(4)
+CLEAN, WARNINGS, ERRORS = range(3)
 ALONE = {
     "stagers": {
         "hosts": {
@@ -78,16 +79,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     fix.add_argument("-D", "--diff", action="store_true", help="show the changes of each file")
     options, rest = parser.parse_known_args(arguments)
     if rest and options.verb == "audit":
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        audit.error(f"unrecognized arguments: {' '.join(rest)}")
     options.rest = rest
     return options
-
-
-class Parser(argparse.ArgumentParser):
-    """Ends with the status that stands for usage; 2 is taken."""
-
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        super().exit(FAILED if status else 0, message)
 
 
 def add_node_options(parser: argparse.ArgumentParser) -> None:
@@ -194,9 +188,9 @@ def main(arguments: list[str]) -> int:
         return fix(options) if options.verb == "fix" else audit(options)
     except ArmstageError as error:
         print(f"armstage: {error.text}", file=sys.stderr)
-        return FAILED
+        return USAGE
     except BrokenPipeError:
-        return FAILED
+        return USAGE
 
 
 if __name__ == "__main__":

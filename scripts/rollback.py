@@ -16,21 +16,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 PROJECT = Path(__file__).resolve().parent.parent
 PLAYBOOK = PROJECT / "playbooks" / "rollback.yml"
 sys.path.insert(0, str(PROJECT / "module_utils"))
 
 from armstage import inventory  # noqa: E402
+from armstage.command_line import USAGE, Parser  # noqa: E402
 from armstage.errors import ArmstageError  # noqa: E402
-
-
-class Parser(argparse.ArgumentParser):
-    """Ends with the status that stands for usage; 2 is Ansible's for hosts that failed."""
-
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        super().exit(3 if status else 0, message)
 
 
 def command(arguments: list[str]) -> list[str]:
@@ -52,7 +45,7 @@ def main(arguments: list[str]) -> int:
         inventory.check(inventory.sources(arguments), PROJECT / "inventory")
     except ArmstageError as error:
         print(f"armstage: {error.text}", file=sys.stderr)
-        return 3
+        return USAGE
     return subprocess.call(words)
 
 

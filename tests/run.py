@@ -15,6 +15,10 @@ from pathlib import Path
 from threading import Event
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "module_utils"))
+
+from armstage.command_line import Parser  # noqa: E402
+
 NODE_CODE = ["library", "module_utils"]
 CONTROL_CODE = [*(f"{kind}_plugins" for kind in ("action", "callback", "connection", "filter", "inventory"))]
 CONTROL_CODE += ["tests", "bench", "scripts"]
@@ -138,13 +142,13 @@ def count(last_line: str, status: int) -> Totals:
 
 
 def parse(arguments: list[str], suites: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="./armstage test", description=__doc__)
+    parser = Parser(prog="./armstage test", description=__doc__)
     without = ", ".join(BY_NAME)
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"every one but {without} where none is named")
     parser.add_argument("--list", action="store_true", help="name every suite and its commands, and end")
     options = parser.parse_args(arguments)
     if unknown := set(options.suites) - set(suites):
-        parser.error(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(suites)}")
+        parser.error(f"there is no suite `{'`, `'.join(sorted(unknown))}`, there are {', '.join(suites)}")
     return options
 
 

@@ -77,3 +77,27 @@ def test_what_can_not_be_run_is_said_in_a_line_and_a_hint_at_most(arguments, wor
     assert status == 3
     assert text.startswith(f"armstage: {words}")
     assert len(text.splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("verb", "wrong", "message"),
+    [
+        ("rollback", "", "the following arguments are required: --to"),
+        ("drop-cache", "--run", "argument --run: expected one argument"),
+        ("verify --fleet", "--timeout soon", "argument --timeout: invalid int value: 'soon'"),
+        ("project", "", "the following arguments are required: audit|fix"),
+        ("project audit", ". --rulez", "unrecognized arguments: --rulez"),
+        ("project fix", ".", "the following arguments are required: --lock"),
+        ("indexes", "--what", "unrecognized arguments: --what"),
+        ("lock", "3", "unrecognized arguments: 3"),
+        ("bench", "nothing", "there is no benchmark `nothing`, there are cuda_facts, "),
+        ("test", "units", "there is no suite `units`, there are lint, unit, "),
+    ],
+)
+def test_a_command_line_that_is_not_understood_is_answered_alike_by_every_verb(verb, wrong, message):
+    status, text = told(*verb.split(), *wrong.split())
+    first, hint = text.splitlines()
+    assert status == 3
+    assert first.startswith(f"armstage: {message}")
+    assert hint == f"hint: ./armstage {verb} --help"
+    assert told(*verb.split(), "--help")[0] == 0
