@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -30,6 +29,8 @@ def read_text(path: str | Path, limit: int = 1024 * 1024) -> str | None:
 
 def write_atomic(path: str | Path, content: str | bytes, mode: int = 0o644) -> None:
     """Replace a file by ``content`` in one step; a reader sees the old or the new, never a part."""
+    import tempfile  # which loads more than all that only reads files needs
+
     path = Path(path)
     handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:

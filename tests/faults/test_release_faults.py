@@ -19,9 +19,10 @@ from ansible.module_utils.armstage.errors import ArmstageError
 from ansible.module_utils.armstage.staging import space, unpack
 from ansible.module_utils.armstage.staging.desired import Desired, Source
 from ansible.module_utils.armstage.staging.progress import Reporter
-from ansible.module_utils.armstage.staging.publish import Store, manifest, read_manifest
-from ansible.module_utils.armstage.staging.record import read_release, what_is_wrong
+from ansible.module_utils.armstage.staging.publish import Store, manifest
+from ansible.module_utils.armstage.staging.record import read_manifest, read_release
 from ansible.module_utils.armstage.staging.release import act, observe, predict
+from ansible.module_utils.armstage.staging.survey import what_is_wrong
 from ansible.module_utils.armstage.staging.unpack import Layout
 
 from .page_cache_host import CLONE_NEWNS, as_child, mount_read_only, needs_mounts, needs_root

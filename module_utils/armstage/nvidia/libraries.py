@@ -6,7 +6,6 @@ driver that hangs in an ioctl costs the time limit and no more.
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import re
@@ -14,7 +13,6 @@ import sys
 from typing import Any
 
 from ..run import run
-from . import probe
 from .reading import (
     GPU_FIELDS,
     MIG_FIELDS,
@@ -73,6 +71,10 @@ def present() -> list[str]:
 
 def ask(timeout: float) -> Answer:
     """Ask both libraries, for at most ``timeout`` seconds."""
+    import inspect
+
+    from . import probe
+
     completed = run([sys.executable, "-I", "-S", "-c", inspect.getsource(probe)], timeout)
     answers: dict[str, dict[str, Any]] = {}
     try:

@@ -1,7 +1,8 @@
 """nvidia-smi, asked last and as seldom as possible: each run needs about a second.
 
 `-q -x` says nearly everything and is asked first. Whatever comes back is read by what it looks like,
-not by what was asked, so a wrapper that answers in another form is understood as well.
+not by what was asked, so a wrapper that answers in another form is understood as well. The parsers are
+imported when there is something to parse: most hosts' NVML has answered before.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import shutil
 
 from ..errors import ArmstageError
 from ..run import Completed, run
-from . import smi_text, smi_xml
 from .reading import Answer, Reading, Report, as_version
 
 FORMS = (("-q", "-x"), (), ("--version",), ("-q",))
@@ -58,6 +58,8 @@ def ask(program: str, timeout: float) -> Answer:
     The first run that does not return, whose output is cut off, or that names a fault of the host
     ends it: the next one would say the same.
     """
+    from . import smi_text
+
     answer = Answer("nvidia-smi")
     for form in FORMS:
         if not _run(answer, program, form, timeout):
@@ -137,6 +139,8 @@ def parse(text: str, source: str, columns: tuple[str, ...] = ()) -> Report:
 
     ``columns`` are those of a csv query; without them, what is none of the forms says nothing.
     """
+    from . import smi_text, smi_xml
+
     start = text.lstrip()[:400]
     document = XML.search(text)
     if document or start.startswith("<"):

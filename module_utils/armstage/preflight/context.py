@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..elf.abi import as_numbers
 from ..elf.environment import Layout, layout
@@ -15,13 +15,14 @@ from ..elf.search import Root, System
 from ..errors import ArmstageError
 from ..files import read_text
 from ..memory.holders import Holders, gpu_holders
-from ..memory.meminfo import Memory, read_memory
 from ..nvidia import driver
-from ..staging.publish import read_manifest
-from ..staging.record import Release, read_release
+from ..staging.record import Release, read_manifest, read_release
 from ..wheels import Distribution, installed
 from .model import Fact
 from .request import Request
+
+if TYPE_CHECKING:
+    from ..memory.meminfo import Memory
 
 ARCH = "aarch64"
 """The machine that everything staged is for."""
@@ -83,6 +84,8 @@ class Context:
 
     @cached_property
     def memory(self) -> Memory:
+        from ..memory.meminfo import read_memory
+
         return read_memory(self.request.root)
 
     @cached_property

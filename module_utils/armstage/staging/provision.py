@@ -19,9 +19,10 @@ from .environment import Desired, Source
 from .folders import make_folder, require_room
 from .in_use import not_open
 from .progress import Reporter
-from .publish import Store, in_real_folder, read_manifest, relative_target
-from .record import Release, read_release, what_is_wrong
+from .publish import Store, in_real_folder, relative_target
+from .record import Release, read_manifest, read_release
 from .space import full
+from .survey import what_is_wrong
 from .uv import Uv
 from .uv_errors import UvError
 from .venv import site_packages

@@ -15,20 +15,20 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Callable
 
 from ..errors import ArmstageError
-from ..files import read_text, sync_folder, write_atomic
+from ..files import sync_folder, write_atomic
 from .folders import delete_tree, make_folder, sync_filesystem
 from .in_use import not_open
 from .lock import Lock, seems_held
-from .record import RECORD, SCHEMA, Release, folder_name, read_release, survey, what_is_wrong
+from .record import MANIFEST, RECORD, SCHEMA, Release, folder_name, read_manifest, read_release
+from .survey import survey, what_is_wrong
 
-MANIFEST = "manifest.json"
 LOCK = ".lock"
 
 LEFTOVER_LINK = re.compile(r"\..+\.\d+")
@@ -259,16 +259,6 @@ def manifest(root: str | Path) -> dict[str, Any]:
     ]
     releases.sort(key=lambda release: release["path"])
     return {"schema": SCHEMA, "releases": releases, "links": dict(sorted(store.links().items()))}
-
-
-def read_manifest(root: str | Path) -> Mapping[str, Any]:
-    """``manifest.json`` as it stands; empty where there is none or it can't be parsed."""
-    try:
-        content = json.loads(read_text(Path(root) / MANIFEST, limit=64 * 1024 * 1024) or "{}")
-    except ValueError:
-        return {}
-    whole = isinstance(content, dict) and isinstance(content.get("releases", []), list)
-    return content if whole and isinstance(content.get("links", {}), dict) else {}
 
 
 def write_manifest(root: str | Path) -> bool:

@@ -17,10 +17,11 @@ from .desired import Desired
 from .folders import make_folder, require_room
 from .in_use import not_open
 from .progress import Reporter
-from .publish import Store, in_real_folder, read_manifest, relative_target
-from .record import Release, read_release, what_is_wrong
+from .publish import Store, in_real_folder, relative_target
+from .record import Release, read_manifest, read_release
 from .sourcing import Choice, avoiding, choose, obtain, require_same_digest
 from .space import full
+from .survey import what_is_wrong
 from .unpack import unpack
 
 

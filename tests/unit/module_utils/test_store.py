@@ -19,7 +19,8 @@ from ansible.module_utils.armstage.staging.publish import (
     relative_target,
     write_manifest,
 )
-from ansible.module_utils.armstage.staging.record import RECORD, Release, read_release, survey, what_is_wrong
+from ansible.module_utils.armstage.staging.record import RECORD, Release, read_release
+from ansible.module_utils.armstage.staging.survey import survey, what_is_wrong
 from hypothesis import given
 from hypothesis import strategies as st
 

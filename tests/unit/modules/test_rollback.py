@@ -8,8 +8,8 @@ import pytest
 import rollback
 import stage_record
 from ansible.module_utils.armstage import history
-from ansible.module_utils.armstage.staging.publish import Store, read_manifest
-from ansible.module_utils.armstage.staging.record import Release
+from ansible.module_utils.armstage.staging.publish import Store
+from ansible.module_utils.armstage.staging.record import Release, read_manifest
 
 from .looking import snapshot
 

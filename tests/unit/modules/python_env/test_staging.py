@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.armstage.staging.publish import read_manifest
+from ansible.module_utils.armstage.staging.record import read_manifest
 
 from .looking import env, site
 from .wheels import SCRIPT

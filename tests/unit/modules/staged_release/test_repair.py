@@ -4,7 +4,8 @@ import json
 import shutil
 
 import pytest
-from ansible.module_utils.armstage.staging.publish import Store, manifest, read_manifest
+from ansible.module_utils.armstage.staging.publish import Store, manifest
+from ansible.module_utils.armstage.staging.record import read_manifest
 
 from .looking import same, store
 

@@ -4,7 +4,8 @@ import json
 import os
 
 from ansible.module_utils.armstage.staging.progress import Reporter
-from ansible.module_utils.armstage.staging.publish import manifest, read_manifest
+from ansible.module_utils.armstage.staging.publish import manifest
+from ansible.module_utils.armstage.staging.record import read_manifest
 
 from ..looking import snapshot
 from .looking import same, sha, store

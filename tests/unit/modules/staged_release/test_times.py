@@ -2,7 +2,7 @@
 
 import json
 
-from ansible.module_utils.armstage.staging.publish import read_manifest
+from ansible.module_utils.armstage.staging.record import read_manifest
 
 from ..looking import snapshot
 

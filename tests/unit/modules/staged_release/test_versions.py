@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from ansible.module_utils.armstage.staging.publish import read_manifest
+from ansible.module_utils.armstage.staging.record import read_manifest
 
 from .looking import same, store
 
