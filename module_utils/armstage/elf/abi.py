@@ -65,8 +65,11 @@ def symbol_faults(process: Process, libraries: Iterable[Library]) -> Iterator[Fa
                 path = provider.path if provider else ""
                 wanted.setdefault(symbol.name, Fault(library.path, symbol.name, path))
     left = set(wanted)
+    expected: dict[str, list[str]] = {}
+    for name, fault in wanted.items():
+        expected.setdefault(fault.provider, []).append(name)
     for library in process.everything():
-        left -= defined(library.elf.path, (name for name in left if wanted[name].provider == library.path))
+        left -= defined(library.elf.path, expected.get(library.path, ()))
     for library in process.everything() if left else ():
         left -= defined(library.elf.path, left)
     return (wanted[name] for name in sorted(left))

@@ -76,9 +76,7 @@ class Image:
 
     def at(self, offset: int, size: int, what: str) -> bytes:
         """Exactly ``size`` bytes at a file offset; ``what`` names them in the error."""
-        self._left -= max(size, _LEAST_READ)
-        if self._left < 0:
-            self.fault(f"asks for more than {MAX_READ} bytes of tables, at its {what}")
+        self._spend(size, what)
         if offset + size > self.size:
             self.fault(f"is cut off: its {what} ends at byte {offset + size}, the file at byte {self.size}")
         index, start = divmod(offset, _BLOCK)
@@ -91,6 +89,11 @@ class Image:
         if len(data) != size:
             self.fault(f"became shorter while its {what} was read")
         return data
+
+    def _spend(self, size: int, what: str) -> None:
+        self._left -= size if size > _LEAST_READ else _LEAST_READ
+        if self._left < 0:
+            self.fault(f"asks for more than {MAX_READ} bytes of tables, at its {what}")
 
     def _read(self, offset: int, size: int) -> bytes:
         try:
@@ -125,6 +128,12 @@ class Image:
     def string(self, offset: int, end: int, what: str) -> str:
         """The NUL-terminated text at a file offset; it must end before ``end``."""
         end = min(end, offset + MAX_STRING)
+        index, start = divmod(offset, _BLOCK)
+        block = self._blocks.get(index, b"")
+        stop = block.find(b"\0", start, max(start, start + end - offset))
+        if stop >= 0:  # so lies nearly every one of a table's names
+            self._spend(stop - start, what)
+            return block[start:stop].decode("utf-8", "backslashreplace")
         text = b""
         while offset < end:
             chunk = self.at(offset, min(_LEAST_READ, end - offset), what)

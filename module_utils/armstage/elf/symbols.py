@@ -12,6 +12,7 @@ import functools
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .image import Image
 from .reader import Names, needed_versions
@@ -54,8 +55,7 @@ def defined(path: str, wanted: Iterable[str]) -> set[str]:
         return {name for name in wanted if symbols.defines(name)}
 
 
-@dataclass(frozen=True)
-class _Entry:
+class _Entry(NamedTuple):
     name: int
     binding: int
     section: int

@@ -68,12 +68,16 @@ Need = Callable[[Context], "Finding | None"]
 
 
 class Check(NamedTuple):
-    """One check: its number, what people call it, the module that looks, and what it needs to look at."""
+    """One check: its number, what people call it, the module that looks, and what it needs to look at.
+
+    One that runs ``beside`` the others takes long, and reads only files: it neither sees what they do nor disturbs it.
+    """
 
     id: str
     name: str
     module: str
     needs: tuple[Need, ...] = ()
+    beside: bool = False
 
     def run(self, context: Context) -> Finding:
         for need in self.needs:
@@ -88,7 +92,7 @@ CHECKS = (
     Check("A1", "architecture", "architecture"),
     Check("A2", "environment leakage", "leakage"),
     Check("A3", "torch CUDA", "torch_build", (_environment,)),
-    Check("A4", "FFmpeg and torchcodec", "codec", (_environment,)),
+    Check("A4", "FFmpeg and torchcodec", "codec", (_environment,), beside=True),
     Check("A5", "live line", "live", (_environment,)),
     Check("G1", "CUDA 12/13 ABI", "cuda_abi", (_environment,)),
     Check("G2", "flash-attn", "flash_attention", (_environment,)),

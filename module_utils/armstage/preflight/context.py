@@ -43,10 +43,15 @@ TEXT_SUFFIXES = tuple(
 
 
 class Context:
-    """The host, the environment and the driver, as far as the checks have asked for them."""
+    """The host, the environment and the driver, as far as the checks have asked for them.
 
-    def __init__(self, request: Request) -> None:
+    ``driver`` are its facts where they are known already.
+    """
+
+    def __init__(self, request: Request, driver: dict[str, Any] | None = None) -> None:
         self.request = request
+        if driver is not None:
+            self.driver = driver
 
     @cached_property
     def driver(self) -> dict[str, Any]:

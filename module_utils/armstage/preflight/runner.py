@@ -1,19 +1,21 @@
-"""Runs the checks one after another, each with its own time limit, and whatever happens ends with a finding for each.
+"""Runs the checks, each with its own time limit, and whatever happens ends with a finding for each.
 
-The checks run in a forked child that reports each finding as it is made. A check that does not return,
+The checks run in forked children that report each finding as it is made. A check that does not return,
 on a filesystem or in a driver that hangs, is ended with its child, which is abandoned where it cannot
 be ended, and the next child goes on with the rest.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -36,30 +38,38 @@ def run_checks(
 ) -> dict[str, Any]:
     """Every check that is wanted, in order: ``checks``, ``lines`` and ``verdict``, plain JSON types.
 
-    ``on_outcome`` is called as each is done. With ``describe`` there is also ``host``, for the report.
+    ``on_outcome`` is called with each, in the same order. With ``describe`` there is also ``host``, for the report.
     """
-    ahead = [check for check in CHECKS if request.wants(check.id)]
+    wanted = [check for check in CHECKS if request.wants(check.id)]
+    found: dict[str, Outcome] = {}
     outcomes: list[Outcome] = []
-    described: dict[str, Any] = {}
-    while ahead:
-        for found in _batch(ahead, request, describe):
-            if isinstance(found, Outcome):
-                outcomes.append(found)
-                on_outcome(found)
-            else:
-                described = found
-        ahead = _after(ahead, outcomes)
+    first = Lane([check for check in wanted if not check.beside], request, describe=describe)
+    beside = [check for check in wanted if check.beside]
+    lanes = [first]
+    try:
+        while True:
+            if beside and (first.driver or first.done):
+                lanes.append(Lane(beside, request, first.driver))
+                beside = []
+            busy = [lane for lane in lanes if not lane.done]
+            if not busy:
+                break
+            left = min(lane.deadline for lane in busy) - time.monotonic()
+            readable = select.select([lane.handle for lane in busy], [], [], max(0.0, left))[0]
+            for lane in busy:
+                found.update({outcome.id: outcome for outcome in lane.follow(lane.handle in readable)})
+            while len(outcomes) < len(wanted) and wanted[len(outcomes)].id in found:
+                outcomes.append(found[wanted[len(outcomes)].id])
+                on_outcome(outcomes[-1])
+    finally:
+        for lane in lanes:
+            lane.end()
     return {
         "checks": [outcome.as_dict() for outcome in outcomes],
         "lines": [outcome.line for outcome in outcomes],
         "verdict": verdict(outcome.finding.status for outcome in outcomes),
-        **({"host": described} if describe else {}),
+        **({"host": first.described} if describe else {}),
     }
-
-
-def _after(ahead: Sequence[Check], outcomes: Sequence[Outcome]) -> list[Check]:
-    done = {outcome.id for outcome in outcomes}
-    return [check for check in ahead if check.id not in done]
 
 
 def limit(check: Check, request: Request) -> float:
@@ -87,49 +97,107 @@ def _place(error: Exception) -> str:
     return f"{os.path.basename(trace.tb_frame.f_code.co_filename)}, line {trace.tb_lineno}" if trace else "its output"
 
 
-def _batch(checks: Sequence[Check], request: Request, describe: bool) -> Iterator[Outcome | dict[str, Any]]:
-    """The outcomes of one child, then the host; ends early after a check that had to be ended with it."""
-    readable, writable = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if not child:
-        os.close(readable)
-        _work(checks, request, describe, writable)
-    os.close(writable)
-    try:
-        lines = _Lines(readable)
-        for check in checks:
-            allowed = limit(check, request)
-            started = time.monotonic()
-            line = lines.next(allowed)
-            if line is None:
-                yield Outcome(check.id, check.name, _lost(lines.ended, allowed, child), time.monotonic() - started)
-                return
-            yield _outcome(check, json.loads(line))
-        line = lines.next(request.timeout + GRACE) if describe else None
-        if line is not None:
-            yield json.loads(line)
-    finally:
-        os.close(readable)
-        _end(child)
+class Lane:
+    """Checks that are run one after another, by one child, or by as many as it takes.
+
+    ``handle`` is the pipe that the child writes to, ``deadline`` when (monotonic) it must have said the next thing,
+    ``done`` whether there is no more to wait for. ``driver`` are the driver's facts: given, or as the child has read
+    them before its first check, so that a driver is asked once. ``described`` is what the child said of the host,
+    where it was to ``describe`` it.
+    """
+
+    def __init__(
+        self, checks: Iterable[Check], request: Request, driver: dict[str, Any] | None = None, describe: bool = False
+    ) -> None:
+        self._ahead, self._request, self._describe = deque(checks), request, describe
+        self.driver = driver
+        self.described: dict[str, Any] = {}
+        self.handle, self._child, self._since, self._data = -1, 0, 0.0, b""
+        if not self.done:
+            self._start()
+
+    @property
+    def done(self) -> bool:
+        return not (self._ahead or self._describe)
+
+    @property
+    def deadline(self) -> float:
+        return self._since + self._allowed
+
+    @property
+    def _allowed(self) -> float:
+        return limit(self._ahead[0], self._request) if self._ahead else self._request.timeout + GRACE
+
+    def follow(self, readable: bool) -> Iterator[Outcome]:
+        """What the child has said, or that it is lost: gone, or over its time. The next child is started then."""
+        chunk = os.read(self.handle, 65536) if readable else b""
+        if not chunk:
+            if readable or time.monotonic() >= self.deadline:
+                yield from self._lose(crashed=readable)
+            return
+        *lines, self._data = (self._data + chunk).split(b"\n")
+        for line in lines:
+            content = json.loads(line)
+            self._since = time.monotonic()
+            if "finding" in content:
+                yield _outcome(self._ahead.popleft(), content)
+            elif "driver" in content:
+                self.driver = content["driver"]
+            else:
+                self.described, self._describe = content["host"], False
+
+    def end(self) -> None:
+        """End the child and forget it."""
+        if self._child:
+            os.close(self.handle)
+            _end(self._child)
+            self._child = 0
+
+    def _start(self) -> None:
+        self.handle, writable = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._since, self._data = time.monotonic(), b""
+        self._child = os.fork()
+        if not self._child:
+            os.close(self.handle)
+            _work(self._ahead, Context(self._request, self.driver), self._describe, writable)
+        os.close(writable)
+
+    def _lose(self, crashed: bool) -> Iterator[Outcome]:
+        """What is said of the check at whose turn the child was lost."""
+        if self._ahead:
+            finding = _lost(crashed, self._allowed, self._child)
+            check = self._ahead.popleft()
+            yield Outcome(check.id, check.name, finding, time.monotonic() - self._since)
+        else:
+            self._describe = False
+        self.end()
+        if not self.done:
+            self._start()
 
 
-def _work(checks: Sequence[Check], request: Request, describe: bool, writable: int) -> None:
+def _work(checks: Iterable[Check], context: Context, describe: bool, writable: int) -> None:
     """The child: never returns, and runs nothing that the parent meant to do at its own end."""
     try:
-        context = Context(request)
         with os.fdopen(writable, "wb", buffering=0) as pipe:
-            for check in checks:
-                outcome = judge(check, context)
-                content = {"finding": asdict(outcome.finding), "seconds": outcome.seconds}
+            for content in _said(checks, context, describe):
                 pipe.write(json.dumps(content).encode() + b"\n")
-            if describe:
-                from . import host
-
-                pipe.write(json.dumps(host.describe(context)).encode() + b"\n")
     finally:
         os._exit(0)
+
+
+def _said(checks: Iterable[Check], context: Context, describe: bool) -> Iterator[dict[str, Any]]:
+    """What a child has to say, as it comes: the driver's facts, each check's finding, the host."""
+    with contextlib.suppress(ArmstageError):  # each check that needs them says so itself
+        yield {"driver": context.driver}
+    for check in checks:
+        outcome = judge(check, context)
+        yield {"finding": asdict(outcome.finding), "seconds": outcome.seconds}
+    if describe:
+        from . import host
+
+        yield {"host": host.describe(context)}
 
 
 def _outcome(check: Check, content: dict[str, Any]) -> Outcome:
@@ -138,9 +206,9 @@ def _outcome(check: Check, content: dict[str, Any]) -> Outcome:
     return Outcome(check.id, check.name, Finding(**finding, facts=facts), content["seconds"])
 
 
-def _lost(ended: bool, allowed: float, child: int) -> Finding:
+def _lost(crashed: bool, allowed: float, child: int) -> Finding:
     """What is said of a check whose child is gone or does not answer."""
-    if ended:
+    if crashed:
         return Finding(
             WARN, "could not be judged: the process that looked has crashed", "Look into dmesg, and report this"
         )
@@ -167,25 +235,3 @@ def _end(child: int) -> None:
             time.sleep(0.005)
     except (ProcessLookupError, ChildProcessError):
         pass
-
-
-class _Lines:
-    """Lines from a pipe, each waited for no longer than is said."""
-
-    def __init__(self, handle: int) -> None:
-        self._handle, self._data, self.ended = handle, b"", False
-
-    def next(self, seconds: float) -> bytes | None:
-        """The next line; None when it does not come in time, or no more will (``ended``)."""
-        deadline = time.monotonic() + seconds
-        while b"\n" not in self._data:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._handle], [], [], left)[0]:
-                return None
-            chunk = os.read(self._handle, 65536)
-            if not chunk:
-                self.ended = True
-                return None
-            self._data += chunk
-        line, _newline, self._data = self._data.partition(b"\n")
-        return line

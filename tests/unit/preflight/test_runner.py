@@ -6,18 +6,19 @@ import time
 
 import pytest
 from ansible.module_utils.armstage.errors import ArmstageError
-from ansible.module_utils.armstage.preflight import catalogue, runner
+from ansible.module_utils.armstage.preflight import catalogue, context, runner
 from ansible.module_utils.armstage.preflight.model import PASS, Fact, Finding, Outcome, plain, verdict, worst
 from ansible.module_utils.armstage.preflight.request import NUMBERS, Request, numbers, workload
 
 
 class Planted:
-    """A check that does as it is told."""
+    """A check that does as it is told; A4 is run beside the others."""
 
     needs = ()
 
     def __init__(self, number, action):
         self.id, self.name, self.action = number, f"check {number}", action
+        self.beside = number == "A4"
 
     def run(self, context):
         return self.action(context)
@@ -41,6 +42,15 @@ def crashes(_context):
 
 def hangs(_context):
     time.sleep(60)
+
+
+def sleeps(_context):
+    time.sleep(0.5)
+    return passes(None)
+
+
+def names_the_machine(context):
+    return Finding(PASS, context.machine)
 
 
 @pytest.fixture
@@ -77,6 +87,55 @@ def test_every_check_hangs(plant):
     plant(A1=hangs, A2=hangs, A3=hangs)
     result = runner.run_checks(Request(timeout=0.1))
     assert len(result["checks"]) == 3
+
+
+def test_what_takes_long_and_only_reads_files_is_run_beside_the_others(plant):
+    plant(A3=sleeps, A4=sleeps, A5=passes)
+    seen, started = [], time.monotonic()
+    result = runner.run_checks(Request(), seen.append)
+    assert time.monotonic() - started < 0.95
+    assert [outcome.id for outcome in seen] == ["A3", "A4", "A5"]
+    assert result["verdict"] == "ready"
+
+
+@pytest.mark.parametrize("action", [raises, refuses, crashes, hangs])
+@pytest.mark.parametrize("at_fault", ["A3", "A4"])
+def test_checks_beside_each_other_do_not_fall_together(plant, at_fault, action):
+    plant(**{number: action if number == at_fault else passes for number in ("A3", "A4", "A5")})
+    result = runner.run_checks(Request(timeout=0.3), describe=True)
+    assert {check["id"]: check["status"] == "WARN" for check in result["checks"]} == {
+        number: number == at_fault for number in ("A3", "A4", "A5")
+    }
+    assert result["host"]["kernel"]
+
+
+def test_only_what_is_run_beside_the_others(plant):
+    plant(A4=passes)
+    result = runner.run_checks(Request(), describe=True)
+    assert ([check["status"] for check in result["checks"]], bool(result["host"])) == (["PASS"], True)
+
+
+def test_the_driver_is_asked_once(plant, monkeypatch, tmp_path):
+    asked = tmp_path / "asked"
+
+    def read(*_arguments):
+        with open(asked, "a") as file:
+            file.write("x")
+        return {"arch": "aarch64"}
+
+    monkeypatch.setattr(context.driver, "read", read)
+    plant(A3=names_the_machine, A4=names_the_machine)
+    assert runner.run_checks(Request())["lines"] == ["A3 PASS: aarch64", "A4 PASS: aarch64"]
+    assert asked.read_text() == "x"
+
+
+def test_a_driver_that_can_not_be_read_is_said_by_each_check_that_needs_it(plant, monkeypatch):
+    def read(*_arguments):
+        raise ArmstageError("`/proc/x` can't be read")
+
+    monkeypatch.setattr(context.driver, "read", read)
+    plant(A3=names_the_machine, A4=names_the_machine, A5=passes)
+    assert [check["status"] for check in runner.run_checks(Request())["checks"]] == ["WARN", "WARN", "PASS"]
 
 
 def test_the_host_is_described_also_after_a_check_that_hung(plant):
