@@ -6,11 +6,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: armstage_summary
 type: aggregate
-short_description: What a run staged, proved and checked, for a person to read
+short_description: What a run staged, proved and checked, or would stage, for a person to read
 version_added: "0.1.0"
 description:
   - After the recap it lists each component with its version, source, size, sha256 and the seconds it took, the wheel
-    index of each node and why, what was proved there, what was fallen back on, and what to type next.
+    index of each node and why, what was proved there, what was fallen back on, and what to type next. Of a run with
+    C(--check) it says what would be staged, and leaves out what only staging tells.
   - Of a drop of the page cache it shows the table of all hosts.
   - Of a preflight it shows the checks' lines, the verdict and the first three things to do.
   - Prints nothing for a playbook that did none of these.
@@ -22,6 +23,7 @@ requirements:
 import sys
 from pathlib import Path
 
+from ansible import context
 from ansible.plugins.callback import CallbackBase
 
 # Plugins of the control node can't import a project's module_utils by Ansible's name (docs/decisions).
@@ -41,7 +43,7 @@ class CallbackModule(CallbackBase):
 
     def __init__(self):
         super().__init__()
-        self._run = summary.Run()
+        self._run = summary.Run(check=bool(context.CLIARGS.get("check")))
         self._preflight = {}
         self._page = ""
         self._page_cache = []

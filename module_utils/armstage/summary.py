@@ -1,4 +1,4 @@
-"""What a run staged and proved, as lines of text."""
+"""What a run staged and proved, or in check mode would, as lines of text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-COLUMNS = ("component", "version", "source", "size", "sha256", "took")
+COLUMNS = ("component", "version", "source", "size", "sha256")
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,10 @@ class Line:
 
 @dataclass
 class Run:
-    """What results of tasks said: gathered as they come, told at the end."""
+    """What results of tasks said: gathered as they come, told at the end. With ``check`` they say what would be."""
 
+    check: bool = False
+    changed: bool = False
     releases: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     plans: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -29,6 +31,7 @@ class Run:
 
     def note(self, host: str, result: Mapping[str, Any]) -> None:
         """Keep what matters of one task's result on one host."""
+        self.changed = self.changed or bool(result.get("changed"))
         release = result.get("release")
         if isinstance(release, Mapping) and release.get("path"):
             self.releases = [
@@ -63,41 +66,60 @@ def lines(run: Run, failed: Sequence[str] = ()) -> list[Line]:
 def _staged(run: Run) -> Iterator[Line]:
     if not run.releases:
         return
-    rows = [_row(release) for _host, release in run.releases]
-    widths = [max(len(row[column]) for row in [COLUMNS, *rows]) for column in range(len(COLUMNS))]
+    fate = _fate if run.check else _took
+    rows = [(*_row(release), fate(release)) for _host, release in run.releases]
+    heading, *lines = _aligned([(*COLUMNS, "would be" if run.check else "took"), *rows])
     yield Line("")
-    yield Line(_aligned(COLUMNS, widths), "bright blue")
-    for (_host, release), row in zip(run.releases, rows):
-        yield Line(_aligned(row, widths), "yellow" if release["changed"] else "green")
+    yield Line(heading, "bright blue")
+    for (_host, release), line in zip(run.releases, lines):
+        yield Line(line, "yellow" if release["changed"] else "green")
+    if not run.check:
+        yield _counted(run)
+
+
+def _counted(run: Run) -> Line:
     machines: dict[str, int] = {}
     for _host, release in run.releases:
         for machine, count in release.get("elf", {}).items():
             machines[machine] = machines.get(machine, 0) + count
     counted = ", ".join(f"{count} are {machine}" for machine, count in sorted(machines.items()))
-    yield Line(f"ELF files staged: {sum(machines.values())}; {counted or 'none'}; none was executed to stage them")
+    return Line(f"ELF files staged: {sum(machines.values())}; {counted or 'none'}; none was executed to stage them")
 
 
 def _row(release: Mapping[str, Any]) -> tuple[str, ...]:
     source = release.get("source", {})
-    took = f"{release.get('seconds', 0):.1f} s" if release["changed"] else "unchanged"
     return (
         str(release["name"]),
         str(release["version"]),
         str(source.get("kind", "")),
-        bytes_text(release.get("size", 0)),
+        bytes_text(release["size"]) if release.get("size") else "",
         str(source.get("sha256") or release.get("digest", ""))[:12],
-        took,
     )
 
 
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
+def _took(release: Mapping[str, Any]) -> str:
+    return f"{release.get('seconds', 0):.1f} s" if release["changed"] else "unchanged"
+
+
+def _fate(release: Mapping[str, Any]) -> str:
+    """What a run would do; a release that is not there yet has no size."""
+    if not release["changed"]:
+        return "unchanged"
+    return "brought up to date" if release.get("size") else "staged"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table, its heading first, without the columns that have nothing below it."""
+    columns = [column for column in zip(*rows) if any(column[1:])]
+    widths = [max(map(len, column)) for column in columns]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in zip(*columns)]
 
 
 def _since(run: Run) -> Iterator[Line]:
     for sentences in run.since.values():
         if sentences:
-            yield Line("Since the last run:", "bright blue")
+            heading = "A run would note, since the last one:" if run.check else "Since the last run:"
+            yield Line(heading, "bright blue")
         for sentence in sentences:
             yield Line(f"  {sentence}")
 
@@ -126,6 +148,9 @@ def _next(run: Run, failed: Sequence[str]) -> Iterator[Line]:
     yield Line("")
     if failed:
         yield Line(f"Failed on {', '.join(failed)}: the message and its hint stand above the recap", "red")
+        return
+    if run.check and run.changed:
+        yield Line("Nothing was changed. Next: the same without --check")
         return
     roots = dict.fromkeys(plan["root"] for plan in run.plans.values())
     for root in roots:

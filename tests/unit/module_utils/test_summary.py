@@ -92,3 +92,47 @@ def test_where_uv_would_choose_otherwise_it_is_said_why():
     run.note("localhost", {"ansible_facts": {"armstage_plan": {**PLAN, "nodes": {"gb01": choice}}}})
     run.note("localhost", {"release": RELEASE})
     assert "gb01: uv's auto tries cu132 first" in text(run)
+
+
+def test_a_check_says_what_would_be_and_nothing_that_was_not_measured():
+    planned = {**RELEASE, "name": "ffmpeg", "path": "/r/store/f", "size": 0, "elf": {}, "seconds": 0.3}
+    moved = {**RELEASE, "name": "cpython", "path": "/r/store/c", "size": 999}
+    run = Run(check=True)
+    run.note("localhost", {"ansible_facts": {"armstage_plan": PLAN}})
+    run.note("localhost", {"changed": False, "release": RELEASE})
+    run.note("localhost", {"changed": True, "release": planned})
+    run.note("localhost", {"changed": True, "release": moved})
+    run.note("localhost", {"since_last_run": ["FFmpeg staged; uv unchanged"]})
+    assert text(run).splitlines() == [
+        "",
+        "component  version  source  size     sha256        would be",
+        "uv         0.10.0   pypi    47.7 MB  eb95d28590ed  unchanged",
+        "ffmpeg     0.10.0   pypi             eb95d28590ed  staged",
+        "cpython    0.10.0   pypi    999 B    eb95d28590ed  brought up to date",
+        "A run would note, since the last one:",
+        "  FFmpeg staged; uv unchanged",
+        "WARN: CPython 3.12.12 is not staged",
+        "gb01: cu130: CUDA 13.0 is the newest",
+        "",
+        "Nothing was changed. Next: the same without --check",
+    ]
+
+
+def test_a_check_of_an_empty_root_has_no_column_of_sizes():
+    run = Run(check=True)
+    run.note("localhost", {"changed": True, "release": {**RELEASE, "size": 0, "elf": {}}})
+    assert "component  version  source  sha256        would be" in text(run)
+
+
+def test_a_check_of_what_is_up_to_date_ends_as_a_run_does():
+    run = Run(check=True)
+    run.note("localhost", {"ansible_facts": {"armstage_plan": PLAN}})
+    run.note("localhost", {"changed": False, "release": RELEASE})
+    assert text(run).endswith("Next: in a job script, on the node:  . /work/u/.local/env.sh && python your_program.py")
+
+
+def test_a_check_that_failed_promises_nothing():
+    run = Run(check=True)
+    run.note("localhost", {"changed": True, "release": RELEASE})
+    assert "Failed on gb01" in text(run, ["gb01"])
+    assert "Next" not in text(run, ["gb01"])
