@@ -86,6 +86,14 @@ def staged_root(program: str) -> str:
     return root if os.path.isdir(os.path.join(root, "envs")) else ""
 
 
+def say(text: str) -> None:
+    """Print a text; where nobody reads on (``| head``), the checks go on and the exit status tells."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status of the verdict, or 3."""
     options = parser().parse_args(arguments)
@@ -98,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def show(outcome: Outcome) -> None:
         if not options.json:
-            print(style(outcome.line, outcome.finding.status), flush=True)
+            say(style(outcome.line, outcome.finding.status))
 
     result = run_checks(request, show, describe=options.json or bool(options.html))
     if options.html:
@@ -108,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with open(options.html, "w", encoding="utf-8") as file:
             file.write(html.page(build.report({name: result})))
     if options.json:
-        print(json.dumps(result, indent=2, sort_keys=True))
+        say(json.dumps(result, indent=2, sort_keys=True))
     else:
-        print("\n".join(style(line.text, line.status) for line in terminal.closing({"": result})))
+        say("\n".join(style(line.text, line.status) for line in terminal.closing({"": result})))
     return EXIT[result["verdict"]]

@@ -79,6 +79,13 @@ class TestRun:
         done = run(program, "--only", "G3", "--root", host.root, "--nvidia-smi", host.smi, "--workload", workload)
         assert done.returncode == status, done.stdout
 
+    def test_nobody_reads_on(self, program, tmp_path):
+        host = Host(tmp_path, "x86_64")
+        job = f"{program} --root {host.root} --only A1 --only A2 --only G9 | head -1; echo ${{PIPESTATUS[0]}}"
+        done = subprocess.run(["bash", "-c", job], capture_output=True, text=True, timeout=120, env=CLEAN, check=True)
+        assert done.stdout.splitlines()[1:] == ["2"]
+        assert done.stderr == ""
+
     @pytest.mark.parametrize(
         "arguments",
         [["--bogus"], ["--only", "G11"], ["--workload", "much"], ["--sample", "x"], ["--timeout", "0"], ["extra"]],
