@@ -8,7 +8,7 @@
 Runs `bin/armstage-preflight --json` of the staged root or, where that is not staged, the proof. Nodes that fail, hang
 or don't answer are reported and hold up no other. As `./armstage preflight` does, it writes `report.json` and
 `report.html` into `armstage-report`; `-e preflight_report=FOLDER` for another folder, empty for none. Exit status:
-0 all ready, 1 warnings or nodes that were not asked, 2 a node that should work and does not, 3 it could not run.
+0 all ready, 1 warnings or nodes that were not asked, 2 a node that should work and does not, 3 none could be asked.
 """
 
 from __future__ import annotations
@@ -117,6 +117,8 @@ def check(options: argparse.Namespace) -> tuple[list[fleet.Answer], str]:
     if not asked:
         return others, report
     more = shlex.split(options.srun)
+    patience = f"up to {options.wait} s for the nodes to be had, {options.timeout} s for each"
+    print(f"asking {hostlist.compress(asked)}: {patience}", flush=True)
     command = fleet.Fleet(command_for(root), asked, options.partition, options.timeout, options.wait, more)
     return [*fleet.ask(command), *others], report
 

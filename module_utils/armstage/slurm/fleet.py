@@ -13,9 +13,9 @@ from typing import Any
 from ..errors import ArmstageError
 from ..run import run
 from . import hostlist
-from .commands import environment, said
+from .commands import environment, hint_for, said
 from .nodes import Node
-from .step import PATH, program
+from .step import EXIT_ERROR, PATH, program
 
 # $1 seconds, the rest the command. Other text on standard output is a TaskProlog's.
 ANSWER = """\
@@ -28,12 +28,15 @@ echo .
 _ANSWER = re.compile(r"armstage-fleet (\S+) (\d+) ([A-Za-z0-9+/=]*)\.")
 _LABELLED = re.compile(r"^ *(\d+): (.*)$", re.MULTILINE)
 TIMED_OUT = (124, 137)
+NOT_BEGUN = (EXIT_ERROR, 255)
+"""What srun exits with where it asked no node: on its own failure, and on options that it does not understand."""
+
 STATUS = {0: "ready", 1: "warnings", 2: "blocked"}
 """Exit status of bin/armstage-preflight -> its verdict."""
 
 HINTS = {
     "timed out": "Look on the node: a filesystem or a driver that hangs looks like this; `--timeout` allows more time",
-    "no answer": "See what Slurm says of it: `scontrol show node`, and the log of its slurmd",
+    "no answer": "See what Slurm says of it: `scontrol show node`, `squeue --me --start`, and the log of its slurmd",
     "failed": "Run `bin/armstage-preflight` on the node by hand to see all that it says",
     "busy": "Ask again when its jobs have ended",
     "unusable": "See what Slurm says of it: `sinfo --list-reasons`, `scontrol show node`",
@@ -98,15 +101,17 @@ def select(nodes: Sequence[Node], unusable: Mapping[str, str]) -> tuple[list[str
 
 
 def ask(fleet: Fleet) -> list[Answer]:
-    """Run it: an answer for every node. Raises ArmstageError where srun could not start at all."""
-    variables = {**environment(), "PATH": PATH, "LANG": "C.UTF-8"}
+    """Run it: an answer for every node. Raises ArmstageError where srun asked none."""
+    variables = {**environment(), "PATH": PATH, "LANG": "C.UTF-8", "SLURM_EXIT_ERROR": str(EXIT_ERROR)}
     done = run(fleet.argv(program("srun")), timeout=fleet.wait + fleet.seconds + 30, env=variables, max_output=1 << 28)
     answers = {answer.node: answer for answer in map(parse_answer, whole(done.out))}
-    if not answers:
+    if not answers and (done.rc in NOT_BEGUN or "srun: fatal: " in done.err):
         raise ArmstageError(
-            f"No node answered: {said(done.err, done.rc)}", hint="See `sinfo` and `squeue --me --start`"
+            f"None of `{hostlist.compress(fleet.nodes)}` was asked: {said(done.err, done.rc)}",
+            hint=hint_for(done.err) or "See `sinfo`, and the options that srun was given with --partition and --srun",
         )
-    missing = said(done.err, done.rc) if done.err.strip() else "the node, or Slurm on it, hangs"
+    silent = "the node, or Slurm on it, hangs" if answers else "the nodes were not to be had, or hang"
+    missing = said(done.err, done.rc) if done.err.strip() else silent
     return [answers.get(name) or Answer(name, "no answer", missing) for name in fleet.nodes]
 
 

@@ -1,10 +1,12 @@
 """What the nodes of a fleet answer, and draining: the parts without Slurm."""
 
 import base64
+import shutil
 import subprocess
 from itertools import zip_longest
 
 import pytest
+from ansible.module_utils.armstage.errors import ArmstageError
 from ansible.module_utils.armstage.slurm import drain, fleet, nodes
 
 
@@ -109,6 +111,71 @@ def test_one_srun_asks_all(monkeypatch):
     command = fleet.Fleet(["preflight"], ["gb01"], "gb200").argv()
     assert {"--jobid=7", "--overlap"} <= set(command)
     assert not any(word.startswith("--partition") for word in command)
+
+
+@pytest.fixture
+def srun(tmp_path, monkeypatch):
+    """Ask two nodes by an srun that is this script."""
+
+    def call(script):
+        (tmp_path / "srun").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "srun").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        return fleet.ask(fleet.Fleet(["preflight"], ["gb01", "gb02"], seconds=0, wait=-29))  # a second in all
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("script", "detail"),
+    [
+        ("echo 'srun: error: Node failure on gb01' >&2; exit 1", "Node failure on gb01"),
+        ("exit 0", "the nodes were not to be had, or hang"),
+        ("exec sleep 30", "the nodes were not to be had, or hang"),
+        ("echo '0: hello, this is a TaskProlog'; exit 143", "the nodes were not to be had, or hang"),
+    ],
+)
+def test_where_no_node_answers_each_of_them_is_said_to(srun, script, detail):
+    answers = srun(script)
+    assert answers == [fleet.Answer(name, "no answer", detail) for name in ("gb01", "gb02")]
+    assert fleet.exit_status(answers) == 2
+    assert fleet.results(answers, 300)["gb02"]["asked"]
+
+
+@pytest.mark.parametrize(
+    ("script", "message", "hint"),
+    [
+        (
+            "echo 'srun: error: Unable to allocate resources: Invalid partition name specified' >&2; "
+            "exit $SLURM_EXIT_ERROR",
+            "Unable to allocate resources: Invalid partition name specified",
+            "--partition",
+        ),
+        ("echo 'srun: error: Invalid --time specification' >&2; exit 255", "Invalid --time specification", "--srun"),
+        (
+            "echo 'srun: fatal: Could not establish a configuration source' >&2; exit 1",
+            "srun: fatal: Could not establish a configuration source",
+            "Run this on a host of the cluster",
+        ),
+    ],
+)
+def test_an_srun_that_asks_nobody_is_an_error(srun, script, message, hint):
+    with pytest.raises(ArmstageError) as error:
+        srun(script)
+    assert error.value.message == f"None of `gb[01-02]` was asked: {message}"
+    assert hint in error.value.hint
+
+
+@pytest.mark.skipif(not shutil.which("srun"), reason="needs Slurm's srun")
+def test_the_real_srun_without_a_controller_asks_nobody(tmp_path, monkeypatch):
+    conf = tmp_path / "slurm.conf"
+    lines = ("ClusterName=x", "SlurmctldHost=x(127.0.0.1)", "SlurmctldPort=9", "AuthType=auth/none", "MessageTimeout=2")
+    conf.write_text("\n".join((*lines, "NodeName=gb01 NodeAddr=127.0.0.1", "PartitionName=p Nodes=gb01", "")))
+    monkeypatch.setattr("os.environ", {"SLURM_CONF": str(conf), "HOME": str(tmp_path)})
+    with pytest.raises(ArmstageError) as error:
+        fleet.ask(fleet.Fleet(["preflight"], ["gb01"], seconds=0, wait=0))
+    assert error.value.message.startswith("None of `gb01` was asked: Unable to allocate resources: Unable to contact")
+    assert "scontrol ping" in error.value.hint
 
 
 NODES = [

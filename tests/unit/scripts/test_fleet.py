@@ -6,6 +6,7 @@ pieces of 1024 bytes that arrive in any order.
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,8 @@ from armstage.slurm import hostlist
 words = sys.argv[1:]
 options, command = words[: words.index("/bin/sh")], words[words.index("/bin/sh") :]
 assert "--label" in options
+if "--lost" in options:
+    sys.exit("srun: error: Node failure on gb01")
 [names] = [word.partition("=")[2] for word in options if word.startswith("--nodelist=")]
 pieces = []
 for task, name in enumerate(hostlist.expand(names)):
@@ -110,7 +113,9 @@ def test_every_node_is_in_the_table_and_in_the_file(asked):
     verdicts = {name: answer["verdict"] for name, answer in answers.items()}
     assert verdicts.pop("gb01") in ("ready", "warnings", "blocked")
     assert verdicts == {"gb02": "timed out", "gb03": "unusable", "gb04": "busy"}
-    assert done.stdout.splitlines()[-1] == f"report: {folder}/armstage-report/report.html"
+    first, *_table, last = done.stdout.splitlines()
+    assert first == "asking gb[01-02]: up to 600 s for the nodes to be had, 5 s for each"
+    assert last == f"report: {folder}/armstage-report/report.html"
 
 
 def test_the_report_is_that_of_the_preflight(asked, fleet):
@@ -146,6 +151,20 @@ def test_a_node_without_an_answer_is_in_it_with_the_reason(asked):
         ("WARN", "not asked", ["gb04"]),
     ]
     assert all(action["hint"] for action in report["actions"])
+
+
+def test_where_no_node_answers_there_is_a_report_that_says_so(fleet):
+    done, folder = fleet("--srun=--lost", "--json", "fleet.json")
+    assert (done.returncode, done.stderr) == (2, "")
+    assert re.search("^no answer +2  gb.01-02.  Node failure on gb01$", done.stdout, re.MULTILINE)
+    hosts = json.loads((folder / "armstage-report/report.json").read_text())["hosts"]
+    assert {host["name"]: (host["error"].partition(":")[0], host["asked"]) for host in hosts} == {
+        "gb01": ("no answer", True),
+        "gb02": ("no answer", True),
+        "gb03": ("unusable", False),
+        "gb04": ("busy", False),
+    }
+    assert len(json.loads((folder / "fleet.json").read_text())["nodes"]) == 4
 
 
 @pytest.mark.parametrize(("value", "written"), [("", ""), ("there/{{ 'in' }}", "there/in"), ("{folder}/x", "x")])
