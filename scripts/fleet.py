@@ -77,7 +77,12 @@ def text_of(value: object) -> str:
 
 def variables_of(options: argparse.Namespace, host: str) -> tuple[str, str]:
     """`armstage_root` and `preflight_report` as they are for a host, templates and all."""
-    wanted = json.dumps({"msg": ["{{ armstage_root }}", "{{ preflight_report | default(" + repr(REPORT) + ") }}"]})
+    asked = (
+        "hostvars | refused_variables([inventory_hostname])",
+        "armstage_root",
+        f"preflight_report | default({REPORT!r})",
+    )
+    wanted = json.dumps({"msg": [f"{{{{ {each} }}}}" for each in asked]})
     command = ["ansible", host, *chosen(options), "-c", "local", "-o", "-m", "debug", "-a", wanted]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = done.stdout.partition("=> ")[2].strip()
@@ -86,7 +91,10 @@ def variables_of(options: argparse.Namespace, host: str) -> tuple[str, str]:
             f"Failed to read `armstage_root` of `{host}`: {(done.stdout + done.stderr).strip()[:300]}",
             hint="Set it in the inventory, as inventory/slurm/group_vars/all.yml does",
         )
-    root, report = json.loads(found)["msg"]
+    refused, root, report = json.loads(found)["msg"]
+    if refused:
+        message, _hint, hint = refused.partition("\nhint: ")
+        raise ArmstageError(message, hint)
     return root, report
 
 

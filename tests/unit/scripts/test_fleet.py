@@ -184,3 +184,10 @@ def test_a_folder_that_cannot_be_made_is_an_error_without_a_traceback(fleet):
     assert done.returncode == 3
     assert "armstage: Failed to write `/dev/null/x/report.json`: " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_variable_that_is_not_there_is_refused_before_any_node_is_asked(fleet):
+    done, folder = fleet("-e", "armstage_rot=/x", "--json", "fleet.json")
+    assert done.returncode == 3
+    assert done.stderr.startswith("armstage: There is no variable `armstage_rot`\nhint: Give `armstage_root` instead")
+    assert list(folder.iterdir()) == []
