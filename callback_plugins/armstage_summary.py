@@ -12,9 +12,10 @@ description:
   - After the recap it lists each component with its version, source, size, sha256 and the seconds it took, the wheel
     index of each node and why, what was proved there, what was fallen back on, and what to type next. Of a run with
     C(--check) it says what would be staged, and leaves out what only staging tells.
+  - Below the first message of a host that can't be reached it says what to do.
   - Of a drop of the page cache it shows the table of all hosts.
   - Of a preflight it shows the checks' lines, the verdict and the first three things to do.
-  - Prints nothing for a playbook that did none of these.
+  - Prints nothing else for a playbook that did none of these.
 author: armstage maintainers (@armstage)
 requirements:
   - C(callbacks_enabled = armstage_summary), as the project's ansible.cfg has it
@@ -29,7 +30,7 @@ from ansible.plugins.callback import CallbackBase
 # Plugins of the control node can't import a project's module_utils by Ansible's name (docs/decisions).
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "module_utils"))
 
-from armstage import summary
+from armstage import summary, unreachable
 from armstage.preflight.report import terminal
 
 COLORS = {"FAIL": "red", "WARN": "yellow", "PASS": "green", "INFO": "blue", "SKIP": "dark gray"}
@@ -47,6 +48,7 @@ class CallbackModule(CallbackBase):
         self._preflight = {}
         self._page = ""
         self._page_cache = []
+        self._unreachable = set()
 
     def v2_runner_on_ok(self, result):
         content = result._result
@@ -60,6 +62,7 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_unreachable(self, result):
         self._note_preflight(result)
+        self._say_what_to_do(result._host.get_name(), result._result.get("msg", ""))
 
     def v2_playbook_on_stats(self, stats):
         failed = [host for host in stats.processed if stats.failures.get(host) or stats.dark.get(host)]
@@ -67,7 +70,7 @@ class CallbackModule(CallbackBase):
             self._display.display(line.text, color=line.color)
         for number, line in enumerate(self._page_cache):
             self._display.display(line, color=None if number else "bright blue")
-        if any("verdict" in result for result in self._preflight.values()):
+        if self._page or any("verdict" in result for result in self._preflight.values()):
             for line in terminal.lines(self._preflight):
                 self._display.display(line.text, color=COLORS.get(line.status))
             if self._page:
@@ -79,3 +82,10 @@ class CallbackModule(CallbackBase):
         if result._task.action == "preflight_info" or (content.get("unreachable") and host not in self._preflight):
             self._preflight[host] = content
         self._page = content.get("ansible_facts", {}).get("preflight_page", self._page)
+
+    def _say_what_to_do(self, host, said):
+        """Once for each host, below what Ansible said."""
+        hint = unreachable.hint(said, host)
+        if hint and host not in self._unreachable:
+            self._display.display(hint, color="bright purple")
+        self._unreachable.add(host)
