@@ -238,14 +238,13 @@ def candidates(folder: str, broken: list[str]) -> Iterator[str]:
         folder = folders.pop()
         try:
             with os.scandir(folder) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name)
+                entries = list(listing)
         except OSError as error:
             broken.append(f"Failed to list `{folder}`: {error.strerror}")
             continue
-        folders.extend(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
-        for entry in entries:
-            if not entry.name.endswith(TEXT_SUFFIXES) and entry.is_file(follow_symlinks=False):
-                yield entry.path
+        folders.extend(sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False)))
+        files = (entry for entry in entries if not entry.name.endswith(TEXT_SUFFIXES))
+        yield from sorted(entry.path for entry in files if entry.is_file(follow_symlinks=False))
 
 
 def shown(path: str, folder: str) -> str:
