@@ -296,19 +296,27 @@ def add_index(text, index):
 # What is said at the end
 
 
-def project_summary(wanted, lock, relocked, made):
-    """Lines for people: what the project has on aarch64, what the lock changes for whom, and how to run it."""
+def project_summary(wanted, lock, relocked, made, check=False):
+    """Lines for people: what the project has on aarch64, what the lock changes for whom, and how to run it.
+
+    In check mode nothing was written, and what was not made can't be run.
+    """
+    planned = check and (relocked.get("changed") or made.get("changed"))
     packages = ", ".join(f"{name} {version}" for name, version in wanted["versions"].items())
     place = wanted["index"].get("url", "PyPI")
     lines = [f"On aarch64: {packages} ({wanted['tag']}) from {place}: {wanted['reason']}"]
     for name, conditions in wanted["widened"].items():
-        what = "now holds for the others only" if lock == "own" else "does not hold in that environment"
+        holds = "would hold" if planned else "now holds"
+        what = f"{holds} for the others only" if lock == "own" else "does not hold in that environment"
         lines.append(f"{name}{conditions} {what}: no build for the nodes meets it")
     if lock == "own":
         lines += list(lock_lines(relocked))
     elif wanted["locked"]:
         locked = ", ".join(f"{name} {version}" for name, version in wanted["locked"].items())
         lines.append(f"pyproject.toml and uv.lock are untouched; uv.lock would install {locked}")
+    if planned:
+        made_anew = f"{made['environment']} would be made. " if made.get("changed") else ""
+        return [*lines, f"{made_anew}Nothing was changed. Next: the same without --check"]
     if made.get("commands"):
         lines += ["On a node, after sourcing env.sh:", *(f"  {command}" for command in made["commands"])]
     return lines
@@ -316,8 +324,9 @@ def project_summary(wanted, lock, relocked, made):
 
 def lock_lines(relocked):
     for machine, changes in sorted(relocked.get("changes", {}).items()):
-        kept = f"{relocked['kept'][machine]} stay as they are"
-        yield f"uv.lock, {machine}: {', '.join(changes)}; {kept}" if changes else f"uv.lock, {machine}: all {kept}"
+        kept = relocked["kept"][machine]
+        said = f"{', '.join(changes)}; {kept} stay as they are" if changes else f"all {kept} stay as they are"
+        yield f"uv.lock, {machine}: {said if changes or kept else 'locked for the first time'}"
 
 
 class FilterModule:

@@ -23,6 +23,7 @@ from typing import Any
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT / "module_utils"))
 
+from armstage import inventory  # noqa: E402
 from armstage.audit import project, sarif  # noqa: E402
 from armstage.audit.facts import Facts, node_facts, read_compatibility  # noqa: E402
 from armstage.audit.model import ERROR  # noqa: E402
@@ -116,6 +117,7 @@ def folder_of(path: str) -> str:
 
 def fix(options: argparse.Namespace) -> int:
     """Run the playbook; its own exit status."""
+    inventory.check(options.inventory, PROJECT / "inventory")
     with tempfile.TemporaryDirectory() as folder:
         inventories, variables = options.inventory, {"armstage_cuda_version": options.cuda} if options.cuda else {}
         if not inventories and platform.machine() != "aarch64":

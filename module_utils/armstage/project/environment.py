@@ -30,7 +30,7 @@ from ..staging import venv
 from ..staging.assemble import GPU_CODE, build_of, check_builds
 from ..staging.uv import Places, Uv
 from ..wheels import installed, literals, site_packages
-from .relock import check_lock, said, uv_run
+from .relock import check_lock, require_index, said, uv_run
 from .target import LOCK_FILE
 
 MACHINE = "aarch64"
@@ -260,6 +260,7 @@ def _uv(wanted: Wanted, arguments: list[str], extra: Mapping[str, str] | None = 
         return completed
     if completed.timed_out:
         raise ArmstageError(f"`uv {' '.join(arguments[:2])}` did not end in time", hint="Give it more time")
+    require_index(completed, f"`uv {' '.join(arguments[:2])}` failed in `{wanted.project}`")
     raise ArmstageError(
         f"`uv {' '.join(arguments[:2])}` failed in `{wanted.project}`: {said(completed)}",
         hint="Run it by hand to see all it says; `./armstage project audit` names what has no wheel for aarch64",

@@ -22,6 +22,7 @@ from ..audit.source import Source
 from ..errors import ArmstageError
 from ..files import write_atomic
 from ..run import Completed, run
+from ..staging.uv_errors import Attempt, explain
 from .target import LOCK_FILE, PYPROJECT
 
 SKIPPED = re.compile(r"\..*|__pycache__|node_modules|venv|wandb|outputs|checkpoints")
@@ -37,7 +38,7 @@ NO_PYTHON = re.compile(r"python-build-standalone|No interpreter found|requested 
 @dataclass(frozen=True)
 class Relocked:
     """The new lock, and for aarch64 and x86_64 Linux what it installs otherwise: `torch 2.10.0 -> 2.11.0`.
-    ``listings``: what either lock installs where, as text."""
+    ``kept``: how many packages it installs as the old lock did; ``listings``: what either installs where, as text."""
 
     pyproject: str
     lock: str
@@ -62,7 +63,7 @@ def relock(folder: str, pyproject: str, uv: str, python: str, timeout: float = 6
         after = _text(copy / LOCK_FILE)
     old, new = (_installed(text, python) for text in (before, after))
     changes = {machine: difference(old[machine], packages) if before else [] for machine, packages in new.items()}
-    kept = {machine: len(packages) - _present(changes[machine]) for machine, packages in new.items()}
+    kept = {machine: len(packages) - _present(changes[machine]) if before else 0 for machine, packages in new.items()}
     return Relocked(pyproject, after, changes, kept, (listing(old), listing(new)))
 
 
@@ -134,6 +135,17 @@ def said(completed: Completed) -> str:
     return text if len(text) < 1200 else text[:1200] + " ..."
 
 
+def require_index(completed: Completed, doing: str) -> None:
+    """Refuse a failure of uv's that is an index out of reach: no requirement is at fault."""
+    error = explain(Attempt("uv", "", "", ""), completed.err, completed.rc or 0)
+    if error.unreachable:
+        raise ArmstageError(
+            f"{doing}: {error.message}",
+            hint="Check the network, the proxy variables and the index that uv is told: UV_DEFAULT_INDEX, uv.toml, "
+            "pyproject.toml",
+        )
+
+
 def check_lock(uv: str, folder: Path, timeout: float, shown: str = "") -> None:
     """Refuse a lock that does not go with its pyproject.toml. uv can only tell where it has a Python that the
     project allows; without one it is taken as it is."""
@@ -158,6 +170,7 @@ def _locked(completed: Completed, folder: str) -> None:
     if NO_PYTHON.search(completed.err):
         hint = "uv needs a Python on this host that meets requires-python: uv python install 3.12"
     else:
+        require_index(completed, f"`{folder}` can't be locked")
         hint = "Change the requirement that uv names; `./armstage project fix --lock shared` leaves the lock as it is"
     raise ArmstageError(f"uv found no lock for `{folder}`: {text}", hint=hint)
 

@@ -111,7 +111,8 @@ MEANINGS = (
         OFFLINE,
     ),
     Meaning(
-        r"An index(?: URL)? \((?P<url>[^)]+)\) returned a (?P<status>\d+ [\w ]+) error",
+        r"An index(?: URL)? \((?P<url>[^)]+)\) (?:returned a |could not be queried [\w ]+\()"
+        r"(?P<status>\d+ [\w ]+?)(?: error|\))",
         "`{url}` answers {status}",
         "Check the address, and the credentials if it wants some",
         unreachable=True,

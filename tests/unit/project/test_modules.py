@@ -80,3 +80,14 @@ def test_a_wrong_build_fails(run_module, project, env_options):
     assert "Wrong wheel: +cpu" in result["msg"]
     assert not (project / ".venv-aarch64").exists()
     assert run_module(project_env, **{**env_options, "python": "python3"})["failed"]
+
+
+@pytest.mark.skipif(platform.machine() == "aarch64", reason="this host could be a node")
+def test_an_environment_without_its_index_says_so(run_module, project, env_options, monkeypatch):
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    result = run_module(project_env, **{**env_options, "mirror": "http://127.0.0.1:9/simple"})
+    assert result["msg"] == (
+        f"`uv pip compile` failed in `{project}`: `http://127.0.0.1:9/simple/torch/` can't be reached: "
+        "Connection refused (os error 111)"
+    )
+    assert "index that uv is told" in result["hint"]

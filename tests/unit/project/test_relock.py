@@ -55,10 +55,26 @@ def test_what_can_not_be_locked_is_said_in_uvs_words(project, uv):
     assert "2.99" not in (project / "pyproject.toml").read_text()
 
 
+@pytest.mark.parametrize("locked", [True, False])
+def test_an_index_out_of_reach_is_not_blamed_on_a_requirement(project, uv, monkeypatch, locked):
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    online = (project / "pyproject.toml").read_text().replace("no-index = true\n", "").replace('"other"', '"another"')
+    if not locked:
+        (project / "uv.lock").unlink()
+    (project / "pyproject.toml").write_text(online)
+    with pytest.raises(ArmstageError) as error:
+        relock.relock(str(project), online, uv, "3.12")
+    assert error.value.message.startswith(f"`{project}` can't be locked: `http://127.0.0.1:9/simple/")
+    assert error.value.message.endswith("/` can't be reached: Connection refused (os error 111)")
+    assert error.value.hint.startswith("Check the network, the proxy variables and the index")
+
+
 def test_a_project_without_a_lock_gets_one(project, uv):
     (project / "uv.lock").unlink()
     made = relock.relock(str(project), edited(project), uv, "3.12")
     assert made.changes == {"aarch64": [], "x86_64": []}
+    assert made.kept == {"aarch64": 0, "x86_64": 0}
     assert 'name = "torch"' in made.lock
 
 

@@ -70,6 +70,7 @@ def test_a_wrong_verb_is_answered_with_the_nearest(word, meant):
         (["preflight", "-iinventory/spak"], "There is no inventory `inventory/spak`"),
         (["rollback", "--to", "previous", "-i", "inventory/spak"], "There is no inventory `inventory/spak`"),
         (["drop-cache", "--inventory=inventory/spak"], "There is no inventory `inventory/spak`"),
+        (["project", "fix", ".", "--lock", "own", "-i", "inventory/spak"], "There is no inventory `inventory/spak`"),
     ],
 )
 def test_what_can_not_be_run_is_said_in_a_line_and_a_hint_at_most(arguments, words):
