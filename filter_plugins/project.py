@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "module_utils"))
 from armstage.audit.facts import FAMILY
 from armstage.audit.locks import applies
 from armstage.audit.pep508 import AARCH64, Requirement, normalize
-from armstage.audit.readers import toml
 from armstage.errors import ArmstageError
 from armstage.project import target
+from armstage.readers import toml
 from armstage.readers.nodes import Items, Table
 
 ON_AARCH64 = "platform_machine == 'aarch64'"

@@ -10,13 +10,13 @@ from typing import Any, Callable
 
 from ..errors import ArmstageError
 from ..files import read_text
-from ..readers import yaml
+from ..readers import toml, yaml
 from ..readers.nodes import Comment, ReadError
 from . import declarations, ignore, locks, scripts
 from .facts import FAMILY, Facts
 from .model import Found, Project, Rule
 from .pep508 import AARCH64
-from .readers import ini, python_code, requirements, shell, toml
+from .readers import ini, python_code, requirements, shell
 from .rules import CATALOGUE
 from .source import Source
 

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shlex
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -263,7 +262,7 @@ def _json(text: str) -> Any:
 
 
 def _ini(text: str) -> Any:
-    """INI, and of TOML what looks like it: sections of ``key = value``."""
+    """Sections of ``key = value``."""
     parser = configparser.ConfigParser(interpolation=None, strict=False, allow_no_value=True)
     try:
         parser.read_string(text if re.search(r"^\s*\[", text, re.MULTILINE) else "[DEFAULT]\n" + text)
@@ -277,17 +276,14 @@ def _ini(text: str) -> Any:
     }
 
 
-if sys.version_info >= (3, 11):
-    import tomllib
+def _toml(text: str) -> Any:
+    from ..readers import toml  # not at the start: few launches have a TOML file
 
-    def _toml(text: str) -> Any:
-        try:
-            return tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise ArmstageError(f"it is not TOML: {error}") from error
+    try:
+        return toml.read(text)[0]
+    except (ReadError, RecursionError) as error:
+        raise ArmstageError(f"it is not TOML: {error}") from error
 
-else:
-    _toml = _ini
 
 PARSERS = {".json": _json, ".yaml": _yaml, ".yml": _yaml, ".toml": _toml, ".ini": _ini, ".cfg": _ini, ".conf": _ini}
 PARSERS.update({".service": _ini})

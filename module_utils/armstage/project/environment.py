@@ -20,11 +20,11 @@ from typing import Any
 
 from ..audit import locks
 from ..audit.facts import FAMILY
-from ..audit.readers import toml
 from ..audit.source import Source
 from ..elf.reader import find_elf
 from ..errors import ArmstageError
 from ..files import read_text
+from ..readers import toml
 from ..run import Completed
 from ..staging import venv
 from ..staging.assemble import GPU_CODE, build_of, check_builds

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from ..audit import locks
 from ..audit.facts import FAMILY
-from ..audit.readers import toml
 from ..audit.source import Source
+from ..readers import toml
 from .environment import Wanted
 from .target import LOCK_FILE
 

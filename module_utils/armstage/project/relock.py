@@ -17,10 +17,10 @@ from pathlib import Path
 
 from ..audit import locks
 from ..audit.pep508 import AARCH64, X86_64
-from ..audit.readers import toml
 from ..audit.source import Source
 from ..errors import ArmstageError
 from ..files import write_atomic
+from ..readers import toml
 from ..run import Completed, run
 from ..staging.uv_errors import Attempt, explain
 from .target import LOCK_FILE, PYPROJECT

@@ -2,8 +2,8 @@
 
 import pytest
 from ansible.module_utils.armstage.audit import locks
-from ansible.module_utils.armstage.audit.readers import toml
 from ansible.module_utils.armstage.audit.source import Source
+from ansible.module_utils.armstage.readers import toml
 
 
 def read(text, python="3.12"):

@@ -14,6 +14,8 @@ def values(text, path):
         ("a.yaml", "engine_args:\n  tensor-parallel-size: 2\n"),
         ("a.json", '{"engine": {"tensor_parallel_size": 2}}'),
         ("a.toml", "[engine]\ntensor_parallel_size = 2\n"),
+        ("a.toml", "[engine.args]\nmodes = [\n  'a',\n]\nparallel = { tensor_parallel_size = 2 }\n"),
+        ("a.toml", "[[engines]]\ncommand = ['vllm', 'serve', 'm', '--tensor-parallel-size', '2']\n"),
         ("a.ini", "[engine]\ntensor_parallel_size = 2\n"),
         ("a.cfg", "tensor_parallel_size = 2\n"),
         ("a.sh", "#!/bin/bash\nexec vllm serve m \\\n  --tensor-parallel-size 2\n"),
@@ -74,7 +76,8 @@ def test_variables_in_front_of_a_command_and_of_a_container():
     [
         ("a.yaml", "a: *x\n", "uses an anchor"),
         ("a.json", "{", "is not JSON"),
-        ("a.toml", "[", "is not "),
+        ("a.toml", "[engine]\na: 2\n", "is not TOML: line 2: "),
+        ("a.toml", "a = " + "[" * 10**5, "is not TOML: "),
         ("a.exe", "x", "its name ends in"),
     ],
 )

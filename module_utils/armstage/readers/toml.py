@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Callable
 
-from ...readers.nodes import Comment, Items, ReadError, Table
+from .nodes import Comment, Items, ReadError, Table
 
 _SPACE = re.compile(r"[ \t]*")
 _COMMENT = re.compile(r"#[^\n]*")

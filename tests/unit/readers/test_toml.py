@@ -6,7 +6,7 @@ import math
 import tomllib
 
 import pytest
-from ansible.module_utils.armstage.audit.readers import toml
+from ansible.module_utils.armstage.readers import toml
 from ansible.module_utils.armstage.readers.nodes import Items, ReadError, Table, leaves
 from hypothesis import given, settings
 from hypothesis import strategies as st
