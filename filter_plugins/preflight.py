@@ -20,16 +20,17 @@ def program_of(folder):
     return base64.b64encode(bundle.build(Path(folder).resolve())).decode("ascii")
 
 
-def preflight_report(hostvars, hosts):
+def preflight_report(hostvars, hosts, check=False):
     """The report of the hosts' results: {host: what preflight_info returned, with what page_cache did before it}."""
-    return build.report({host: result_of(hostvars[host]) for host in hosts})
+    return build.report({host: result_of(hostvars[host], check) for host in hosts})
 
 
-def result_of(variables):
-    """One host's result; what Ansible says of it where the module did not get that far."""
+def result_of(variables, check):
+    """One host's result; what Ansible says of it where the module did not get that far. In check mode nothing was
+    dropped, and what a drop would leave is no measurement."""
     result = dict(variables.get("__preflight_result") or {})
     dropped = variables.get("__preflight_page_cache") or {}
-    if "before" in dropped:
+    if "before" in dropped and not check:
         result["page_cache"] = dropped
     return result
 

@@ -70,6 +70,8 @@ def test_a_report_of_hostvars(filters):
         "lost": "unknown",
     }
     assert next(host for host in report["hosts"] if host["name"] == "good")["page_cache"]["after"] == memory
+    checked = filters["preflight_report"](hostvars, ["good"], True)
+    assert checked["hosts"][0]["page_cache"] is None
     assert next(host for host in report["hosts"] if host["name"] == "broken")["error"] == "Expected numbers"
     assert json.loads(filters["preflight_json"](report)) == report
     assert filters["preflight_page"](report).startswith("<!doctype html>")
