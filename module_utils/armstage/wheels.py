@@ -7,7 +7,6 @@ points" of the PyPA specifications (packaging.python.org, 2026-08).
 from __future__ import annotations
 
 import ast
-import configparser
 import os
 import re
 from collections.abc import Iterator
@@ -140,10 +139,15 @@ def _headers(dist_info: str, name: str) -> dict[str, list[str]]:
 
 def _scripts(dist_info: str) -> dict[str, str]:
     path = os.path.join(dist_info, "entry_points.txt")
+    text = read_text(path)
+    if not text:
+        return {}
+    import configparser
+
     parser = configparser.ConfigParser(delimiters="=", interpolation=None, strict=False)
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # command names keep their case
     try:
-        parser.read_string(read_text(path) or "")
+        parser.read_string(text)
     except configparser.Error as error:
         raise ArmstageError(
             f"`{path}` is not an entry points file: {error.message}", hint="Install the distribution again"

@@ -35,9 +35,21 @@ exit 3
 
 MAIN = """\
 import sys
+from zipimport import zipimporter
 
 if sys.version_info < (3, 9):
     sys.exit(127)
+
+
+class Importer(zipimporter):
+    # The base compiles a module to say where it is from, and again to load it (CPython 3.13, zipimport.py).
+    def get_filename(self, fullname):
+        name = self.prefix + fullname.rpartition(".")[2]
+        return self.archive + "/" + name + ("/__init__.py" if self.is_package(fullname) else ".py")
+
+
+sys.path_hooks.insert(0, Importer)
+sys.path_importer_cache.clear()
 
 from armstage.preflight.cli import main
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from ..elf.environment import Build
 from ..elf.words import listed
 from ..files import read_text
-from ..torch_index import BROKEN, runs_on
 from ..versions import matches
 from ..wheels import literals, normalise
 from .context import Context
@@ -140,10 +139,10 @@ def torch_conditions(metadata: str) -> list[str]:
 def _driver(context: Context, cuda: str) -> Iterator[Finding]:
     """A driver that can't be used at all, or is older than the CUDA that torch was built with."""
     facts = context.driver
-    if facts["status"] in BROKEN or facts["status"] == "cuda-unreported":
-        yield Finding(FAIL, f"torch {cuda} can't use this driver: {facts['message']}", facts["hint"], "cuda_facts")
-    elif facts["status"] == "no-devices":
+    if facts["status"] == "no-devices":
         yield Finding(WARN, facts["message"], facts["hint"], "cuda_facts")
+    elif facts["status"] not in ("ok", "no-driver"):
+        yield Finding(FAIL, f"torch {cuda} can't use this driver: {facts['message']}", facts["hint"], "cuda_facts")
     elif facts["cuda_version"]:
         wanted, offered = _pair(cuda), _pair(facts["cuda_version"])
         driver = f"driver {facts['kernel_driver'] or facts['user_driver']} offers CUDA {facts['cuda_version']}"
@@ -162,8 +161,13 @@ def _driver(context: Context, cuda: str) -> Iterator[Finding]:
 
 def _kernels(context: Context, versions: dict[str, str]) -> Iterator[Finding]:
     """A GPU for which the build has neither machine code nor PTX."""
+    capabilities = dict.fromkeys(gpu["compute_capability"] for gpu in context.driver["gpus"])
+    if not capabilities:
+        return
+    from ..torch_index import runs_on
+
     index = WHEEL_ARCHITECTURES.get(tag(versions["torch"]))
-    for capability in dict.fromkeys(gpu["compute_capability"] for gpu in context.driver["gpus"]):
+    for capability in capabilities:
         if index and capability and not runs_on(index, capability):
             yield Finding(
                 FAIL,

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,34 @@ class TestRun:
     def test_it_imports_no_torch_and_no_site(self, program, tmp_path):
         (tmp_path / "sitecustomize.py").write_text("raise SystemExit('site was imported')\n")
         assert run(program, "--only", "A2", environ={"PYTHONPATH": str(tmp_path)}).stdout.startswith("A2 ")
+
+    def test_no_module_is_compiled_twice(self, program):
+        code = (
+            "import collections, runpy, sys\n"
+            "compiled = collections.Counter()\n"
+            "sys.addaudithook(lambda event, said: compiled.update([str(said[1])] if event == 'compile' else []))\n"
+            "sys.argv = [sys.argv[1], '--help']\n"
+            "try:\n"
+            "    runpy.run_path(sys.argv[0], run_name='__main__')\n"
+            "except SystemExit:\n"
+            "    print({count for file, count in compiled.items() if '/armstage/' in file})\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code, program], capture_output=True, text=True, check=True)
+        assert done.stdout.endswith("\n{1}\n")
+
+    def test_what_runs_as_text_in_a_child_is_found_in_the_program(self, program):
+        """NVML's probe, which a GPU node needs: its text comes out of the zip file."""
+        code = (
+            "import inspect, runpy, sys\n"
+            "sys.path.insert(0, sys.argv[1])\n"
+            "exec(inspect.cleandoc(open(sys.argv[2]).read()).split('from armstage')[0])\n"
+            "from armstage.nvidia import probe\n"
+            "print(inspect.getsource(probe) == probe.__loader__.get_source('armstage.nvidia.probe'))\n"
+        )
+        main = program.parent / "main.py"
+        main.write_text(bundle.MAIN)
+        done = subprocess.run([sys.executable, "-c", code, program, main], capture_output=True, text=True, check=True)
+        assert done.stdout == "True\n"
 
 
 def test_the_staged_root_is_where_the_program_lies(tmp_path, program):
