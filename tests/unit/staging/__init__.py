@@ -1,0 +1,1 @@
+"""Tests of how releases are fetched and unpacked."""
