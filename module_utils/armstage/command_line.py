@@ -1,4 +1,4 @@
-"""How every verb answers a command line that it does not understand."""
+"""How every verb and program answers a command line that it does not understand."""
 
 from __future__ import annotations
 
@@ -13,4 +13,5 @@ class Parser(argparse.ArgumentParser):
     """argparse's, with the message, the hint and the exit status of every other error."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"armstage: {message}\nhint: {self.prog} --help\n")
+        program = self.prog.removeprefix("./").partition(" ")[0]
+        self.exit(USAGE, f"{program}: {message}\nhint: {self.prog} --help\n")

@@ -7,15 +7,13 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from ..command_line import USAGE, Parser
 from ..errors import ArmstageError
 from .model import EXIT, Outcome
 from .report import terminal
 from .request import Request, numbers, workload
 from .runner import run_checks
-
-USAGE = 3
 
 EPILOG = """\
 exit status: 0 ready, 1 ready with warnings, 2 blocked, 3 the command line was not understood
@@ -25,14 +23,8 @@ In a job script, after `. env.sh`:
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> Any:
-        print(f"armstage-preflight: {message}\nhint: armstage-preflight --help", file=sys.stderr)
-        raise SystemExit(USAGE)
-
-
 def parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="armstage-preflight",
         description="Check that this node and its environment are ready for a run. Changes nothing.",
         epilog=EPILOG,
