@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.path[:1] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "module_utils")]
 
+from armstage.command_line import USAGE  # noqa: E402
 from armstage.errors import ArmstageError  # noqa: E402
 from lab import inventory, nodes, podman, prerequisites  # noqa: E402
 from lab.host import Host, cache_folder, read_host  # noqa: E402
@@ -71,8 +72,8 @@ def main() -> int:
     try:
         prepare(host, folder / "work", folder / "inventory.yml")
     except ArmstageError as error:
-        print(f"error: {error.text}", file=sys.stderr)
-        return 1
+        print(f"armstage: {error.text}", file=sys.stderr)
+        return USAGE
     status = stage(folder / "inventory.yml", options)
     print(f"Took {time.monotonic() - started:.0f} s in all")
     if status == 0 and host.emulates:
