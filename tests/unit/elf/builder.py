@@ -105,7 +105,7 @@ class _Writer:
     def assemble(self, sections: list[_Section], entries: list[tuple[int, int]]) -> bytes:
         elf = self.elf
         header, segment = (16 + struct.calcsize("=" + HEADER[elf.bits])), struct.calcsize("=" + SEGMENT[elf.bits])
-        body = bytearray(header + 3 * segment)
+        body = bytearray(header + 4 * segment)
 
         def place(section: _Section) -> None:
             body.extend(b"\0" * (-len(body) % 8))
@@ -133,6 +133,7 @@ class _Writer:
             self.segment(1, 0, len(body), elf.align),
             self.segment(2, dynamic.address, len(dynamic.data), 8),
             self.segment(3 if interpreter.data else 0, interpreter.address, len(interpreter.data), 1),
+            self.segment(0x6474E551, 0, 0, 16, flags=6),  # PT_GNU_STACK: without it the stack is to be executable
         ]
         ident = b"\x7fELF" + bytes([elf.bits // 32, 1 if elf.order == "<" else 2, 1]) + b"\0" * 9
         sizes = (header, segment, len(segments), struct.calcsize("=" + SECTION[elf.bits]), len(every), len(every) - 1)
@@ -140,10 +141,10 @@ class _Writer:
         start = ident + self.pack(HEADER[elf.bits], *fields) + b"".join(segments)
         return start + bytes(body[len(start) :])
 
-    def segment(self, kind: int, address: int, size: int, align: int) -> bytes:
+    def segment(self, kind: int, address: int, size: int, align: int, flags: int = 4) -> bytes:
         if self.elf.bits == 64:
-            return self.pack(SEGMENT[64], kind, 4, address, address, address, size, size, align)
-        return self.pack(SEGMENT[32], kind, address, address, address, size, size, 4, align)
+            return self.pack(SEGMENT[64], kind, flags, address, address, address, size, size, align)
+        return self.pack(SEGMENT[32], kind, address, address, address, size, size, flags, align)
 
     def section_header(self, section: _Section, name: int, link: int) -> bytes:
         at, size = section.address, len(section.data)

@@ -63,7 +63,7 @@ def as_pyelftools_reads(path):
                 found["interpreter"] = segment.get_interp_name()
             if isinstance(segment, DynamicSegment):
                 for tag in segment.iter_tags():
-                    name = tag.entry.d_tag.removeprefix("DT_").lower()
+                    name = str(tag.entry.d_tag).removeprefix("DT_").lower()  # a number where it has no name for it
                     if name == "needed":
                         found["needed"].append(tag.needed)
                     elif name in ("soname", "rpath", "runpath"):

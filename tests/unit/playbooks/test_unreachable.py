@@ -16,6 +16,9 @@ OF_AWAY = "hint: See that `ssh 127.0.0.1` works from here, or correct the addres
 OF_UNKNOWN = "hint: Correct the name `gb02.invalid` in the inventory, or give an IP address there (ansible_host)"
 
 
+pytestmark = pytest.mark.usefixtures("ssh")
+
+
 @pytest.fixture
 def play(tmp_path):
     """Run a playbook on stagers and nodes: exit status, and what was printed."""
