@@ -21,6 +21,10 @@ GLIBC_ABI = {"GLIBC_ABI_DT_RELR": "2.36"}
 """Versions of glibc that are not numbers, and the release that first offers each (2022-08-01)."""
 
 
+STACKS_STAY = "2.41"
+"""The first glibc whose dlopen loads no library that asks for an executable stack (NEWS, 2025-01-30)."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """A symbol or a version that ``library`` needs and nothing loaded with it offers.
@@ -94,6 +98,12 @@ def glibc_offered(process: Process) -> str | None:
     """The glibc of the system, from the versions its libc.so.6 defines; None where it has none."""
     libc = process.find("libc.so.6")
     return _newest(libc.elf.version_definitions) if libc else None
+
+
+def stack_refused(library: Library, glibc: str | None) -> bool:
+    """Whether this glibc does not load the library into a running program, for the stack that it asks for."""
+    elf = library.elf
+    return bool(glibc and elf.is_library and elf.executable_stack and as_numbers(glibc) >= as_numbers(STACKS_STAY))
 
 
 def as_numbers(version: str) -> tuple[int, ...]:

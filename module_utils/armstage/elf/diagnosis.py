@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .abi import as_numbers, glibc_required
+from .abi import as_numbers, glibc_required, stack_refused
 from .cores import Observation
 from .environment import TORCH_LIBRARY
 from .ffmpeg_diagnosis import no_ffmpeg, selected_ffmpeg
@@ -190,13 +190,19 @@ def _pinned(package: str, library: str, cuda: str) -> str:
 
 
 def _host(expected: Expected, libraries: list[Library]) -> Iterator[Problem]:
-    """Libraries that are made for a newer glibc, or for smaller pages, than the node has."""
+    """Libraries that are made for a newer glibc, or for smaller pages, than the node has; or for an older glibc."""
     newest = glibc_required(libraries)
     if newest and expected.glibc and as_numbers(newest) > as_numbers(expected.glibc):
         needing = [each.path for each in libraries if glibc_required([each]) == newest]
         yield Problem(
             f"`{needing[0]}` needs glibc {newest}, and the node has {expected.glibc}",
             f"Use a build for glibc {expected.glibc} or older: BtbN's FFmpeg and manylinux_2_28 wheels need 2.28",
+        )
+    refused = [each.path for each in libraries if stack_refused(each, expected.glibc)]
+    if refused:
+        yield Problem(
+            f"`{refused[0]}` asks for an executable stack, and glibc {expected.glibc} of the node does not load such",
+            f"Use a newer build of it, or clear the mark (patchelf 0.18): patchelf --clear-execstack {refused[0]}",
         )
     size = expected.page_size
     small = [each.path for each in libraries if size and not each.elf.page_size_ok(size)]

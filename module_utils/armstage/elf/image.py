@@ -19,7 +19,8 @@ from ..errors import ArmstageError
 
 MAGIC = b"\x7fELF"
 
-PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_GNU_STACK = 1, 2, 3, 0x6474E551
+PF_X = 1
 
 MAX_DYNAMIC = 1024 * 1024
 """Bytes of a dynamic section; libtorch_cpu has 800."""
@@ -45,7 +46,7 @@ class Image:
     """An open ELF file; a context manager.
 
     ``bits`` is 32 or 64, ``order`` is ``<`` or ``>``, ``segments`` holds the (type, offset, address,
-    file size, alignment) of every program header, ``dynamic`` the (tag, value) pairs before
+    file size, alignment, flags) of every program header, ``dynamic`` the (tag, value) pairs before
     DT_NULL. Raises ArmstageError for a file that cannot be read or is not whole.
     """
 
@@ -106,7 +107,7 @@ class Image:
 
     def offset_of(self, address: int, what: str) -> int:
         """The file offset of a loaded address."""
-        for kind, offset, start, size, _alignment in self.segments:
+        for kind, offset, start, size, *_rest in self.segments:
             if kind == PT_LOAD and start <= address < start + size:
                 return offset + address - start
         return self.fault(f"puts its {what} at address {address:#x}, which no segment holds")
@@ -166,7 +167,7 @@ class Image:
         self.dynamic = list(self._read_dynamic())
         self._values = dict(self.dynamic)
 
-    def _read_segments(self, offset: int, entry_size: int, count: int) -> Iterator[tuple[int, int, int, int, int]]:
+    def _read_segments(self, offset: int, entry_size: int, count: int) -> Iterator[tuple[int, ...]]:
         layout = self.order + _PROGRAM_HEADER[self.bits]
         if count and entry_size != struct.calcsize(layout):
             self.fault(f"has program headers of {entry_size} bytes, expected {struct.calcsize(layout)}")
@@ -174,15 +175,15 @@ class Image:
             layout, self.at(offset, entry_size * count, "program header table") if count else b""
         ):
             if self.bits == 64:
-                kind, _flags, position, address, _physical, size, _memory, alignment = entry
+                kind, flags, position, address, _physical, size, _memory, alignment = entry
             else:
-                kind, position, address, _physical, size, _memory, _flags, alignment = entry
+                kind, position, address, _physical, size, _memory, flags, alignment = entry
             if kind == PT_LOAD and position + size > self.size:
                 self.fault(f"is cut off: a segment ends at byte {position + size}, the file at byte {self.size}")
-            yield kind, position, address, size, alignment
+            yield kind, position, address, size, alignment, flags
 
     def _read_dynamic(self) -> Iterator[tuple[int, int]]:
-        for kind, offset, _address, size, _alignment in self.segments:
+        for kind, offset, _address, size, *_rest in self.segments:
             if kind != PT_DYNAMIC:
                 continue
             if size > MAX_DYNAMIC:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..errors import ArmstageError
-from .image import MAGIC, PT_INTERP, PT_LOAD, Image
+from .image import MAGIC, PF_X, PT_GNU_STACK, PT_INTERP, PT_LOAD, Image
 
 MACHINES = {
     2: ("sparc", "sparc"),
@@ -53,7 +53,7 @@ class ElfFile:
 
     ``machine`` is as ``uname -m`` prints it, ``rpath`` and ``runpath`` are split but keep
     ``$ORIGIN``, ``version_needs`` maps a library to the versions wanted of it, ``alignments`` are
-    the p_align of every PT_LOAD in bytes.
+    the p_align of every PT_LOAD in bytes. ``executable_stack``: it asks for one, or does not say that it needs none.
     """
 
     path: str
@@ -70,6 +70,12 @@ class ElfFile:
     version_needs: dict[str, tuple[str, ...]]
     version_definitions: tuple[str, ...]
     alignments: tuple[int, ...]
+    executable_stack: bool
+
+    @property
+    def is_library(self) -> bool:
+        """Whether it is there to be loaded by a program, not to be one."""
+        return self.type == "DYN" and not self.interpreter
 
     def page_size_ok(self, page_size: int) -> bool:
         """Whether a kernel with pages of this size loads the file: the test of glibc's loader."""
@@ -183,6 +189,7 @@ def read(path: str) -> ElfFile:
             version_needs=_by_library(needed_versions(image, names)),
             version_definitions=tuple(definitions),
             alignments=tuple(segment[4] for segment in image.segments if segment[0] == PT_LOAD),
+            executable_stack=all(flags & PF_X for kind, *_rest, flags in image.segments if kind == PT_GNU_STACK),
         )
 
 
@@ -250,7 +257,7 @@ def _folders(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _interpreter(image: Image) -> str:
-    for kind, offset, _address, size, _alignment in image.segments:
+    for kind, offset, _address, size, *_rest in image.segments:
         if kind == PT_INTERP:
             return image.string(offset, offset + size, "interpreter")
     return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from ..elf.abi import as_numbers, glibc_offered, glibc_required
+from ..elf.abi import as_numbers, glibc_offered, glibc_required, stack_refused
 from ..elf.loader import Library, Process
 from ..elf.reader import ElfFile, machine_if_whole
 from ..elf.words import listed
@@ -36,12 +36,13 @@ def check(context: Context) -> Finding:
             (host,),
         )
     files, broken = context.elves
-    source = os.path.realpath(context.env)
+    source, offered = os.path.realpath(context.env), _offered(context)
     problems = [
         *_interpreter(context),
         *_wrong_machine(context, files),
         *_page_size(context, files),
-        *_glibc(context, files),
+        *_glibc(context, files, offered),
+        *_stack(context, files, offered),
         *_broken(broken),
     ]
     required = _required(files)
@@ -49,7 +50,7 @@ def check(context: Context) -> Finding:
     fine = Finding(
         PASS,
         f"host, Python and {len(files)} ELF files are {ARCH}, fit {page} pages and need glibc {required or 'none'}"
-        f" of {_offered(context) or 'unknown'}",
+        f" of {offered or 'unknown'}",
         source=source,
         facts=(host, Fact("ELF files", str(len(files)), source), Fact("page size", page, "sysconf(SC_PAGE_SIZE)")),
     )
@@ -100,8 +101,8 @@ def _page_size(context: Context, files: Sequence[ElfFile]) -> Iterator[Finding]:
         )
 
 
-def _glibc(context: Context, files: Sequence[ElfFile]) -> Iterator[Finding]:
-    required, offered = _required(files), _offered(context)
+def _glibc(context: Context, files: Sequence[ElfFile], offered: str | None) -> Iterator[Finding]:
+    required = _required(files)
     if required and offered and as_numbers(required) > as_numbers(offered):
         needy = [file for file in files if _required([file]) == required]
         yield Finding(
@@ -109,6 +110,19 @@ def _glibc(context: Context, files: Sequence[ElfFile]) -> Iterator[Finding]:
             f"{_files(context, needy)} in need of glibc {required}, and this host has {offered}",
             f"Use wheels for manylinux_2_{as_numbers(offered)[1]} or older, or a newer system",
             needy[0].path,
+        )
+
+
+def _stack(context: Context, files: Sequence[ElfFile], offered: str | None) -> Iterator[Finding]:
+    refused = [file for file in files if file.machine == ARCH and stack_refused(Library(file.path, file), offered)]
+    if refused:
+        yield Finding(
+            FAIL,
+            f"{_files(context, refused)} marked for an executable stack: glibc {offered} of this host does not load it"
+            " (`cannot enable executable stack as shared object requires`)",
+            "Install a newer build of it, or clear the mark (patchelf 0.18): patchelf --clear-execstack "
+            + refused[0].path,
+            refused[0].path,
         )
 
 

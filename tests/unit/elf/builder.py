@@ -27,7 +27,8 @@ class Elf:
 
     ``needs`` maps a library to the versions wanted of it, ``offers`` are versions the file defines.
     ``undefined`` holds symbols, each ``name`` or ``name@version``, weak with a leading ``?``.
-    ``align`` is the p_align of its segment, ``hash`` is ``gnu`` or ``sysv``.
+    ``align`` is the p_align of its segment, ``hash`` is ``gnu`` or ``sysv``; with ``executable_stack`` None
+    nothing is said of the stack, which to the loader is as good as True.
     """
 
     machine: str = "aarch64"
@@ -45,6 +46,7 @@ class Elf:
     defined: list[str] = field(default_factory=list)
     align: int = 0x10000
     hash: str = "gnu"
+    executable_stack: bool | None = False
 
     def write(self, path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +135,7 @@ class _Writer:
             self.segment(1, 0, len(body), elf.align),
             self.segment(2, dynamic.address, len(dynamic.data), 8),
             self.segment(3 if interpreter.data else 0, interpreter.address, len(interpreter.data), 1),
-            self.segment(0x6474E551, 0, 0, 16, flags=6),  # PT_GNU_STACK: without it the stack is to be executable
+            self.segment(0 if elf.executable_stack is None else 0x6474E551, 0, 0, 16, 7 if elf.executable_stack else 6),
         ]
         ident = b"\x7fELF" + bytes([elf.bits // 32, 1 if elf.order == "<" else 2, 1]) + b"\0" * 9
         sizes = (header, segment, len(segments), struct.calcsize("=" + SECTION[elf.bits]), len(every), len(every) - 1)

@@ -299,6 +299,13 @@ class TestNode:
         assert look(root, folder, glibc="2.28").ok
         assert_problem(look(root, folder, glibc="2.9"), "needs glibc 2.28, and the node has 2.9$", "glibc 2.9 or older")
 
+    @pytest.mark.parametrize("mark", [True, None], ids=["marked", "not marked at all"])
+    def test_a_glibc_that_lets_stacks_be(self, root, mark):
+        folder = root.ffmpeg(7, executable_stack=mark)
+        assert look(root, folder, glibc="2.40").ok
+        said = "asks for an executable stack, and glibc 2.41 of the node does not load such$"
+        assert_problem(look(root, folder, glibc="2.41"), said, "patchelf --clear-execstack .*/libavutil.so.59")
+
     def test_glibc_of_the_root(self, root):
         folder = root.ffmpeg(7)
         Elf(soname="libc.so.6", offers=["GLIBC_2.17", "GLIBC_2.26"]).write(root.system / "lib64/libc.so.6")

@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from ansible.module_utils.armstage.elf.loader import Process
+from ansible.module_utils.armstage.elf.abi import stack_refused
+from ansible.module_utils.armstage.elf.loader import Library, Process
+from ansible.module_utils.armstage.elf.reader import read
 from ansible.module_utils.armstage.elf.search import Root, System, read_cache
 from ansible.module_utils.armstage.errors import ArmstageError
 
@@ -215,6 +217,17 @@ def test_the_model_loads_what_the_real_loader_loads(tmp_path, case):
     process.open(str(tmp_path / "start.so"))
     modelled = {os.path.realpath(each.path) for each in process.libraries if each.path.startswith(str(tmp_path))}
     assert (None if process.missing else modelled) == really_loaded(tmp_path, case["path"])
+
+
+@needs_own_loader
+@pytest.mark.skipif(not os.confstr("CS_GNU_LIBC_VERSION"), reason="this is not glibc")
+@pytest.mark.parametrize("mark", [True, None, False])
+def test_what_asks_for_an_executable_stack_is_refused_as_by_the_real_loader(tmp_path, mark):
+    plant(tmp_path, {"start.so": Elf(machine=HERE, executable_stack=mark)})
+    here = Library(str(tmp_path / "start.so"), read(str(tmp_path / "start.so")))
+    refused = stack_refused(here, os.confstr("CS_GNU_LIBC_VERSION").split()[1])
+    assert (really_loaded(tmp_path, []) is None) is refused
+    assert stack_refused(here, "2.41") is (mark is not False)
 
 
 GCC = shutil.which("gcc")

@@ -55,10 +55,12 @@ def as_pyelftools_reads(path):
     with open(path, "rb") as file:
         elf = ELFFile(file)
         found = {"needed": [], "soname": "", "rpath": "", "runpath": "", "interpreter": ""}
-        alignments = []
+        alignments, stack = [], True
         for segment in elf.iter_segments():
             if segment["p_type"] == "PT_LOAD":
                 alignments.append(segment["p_align"])
+            if segment["p_type"] == "PT_GNU_STACK":
+                stack = bool(segment["p_flags"] & 1)
             if segment["p_type"] == "PT_INTERP":
                 found["interpreter"] = segment.get_interp_name()
             if isinstance(segment, DynamicSegment):
@@ -91,6 +93,7 @@ def as_pyelftools_reads(path):
             needs,
             tuple(offers),
             tuple(alignments),
+            stack,
         )
         return whole, undefined, defined - {""}
 
@@ -108,6 +111,7 @@ def as_read(path):
         elf.version_needs,
         elf.version_definitions,
         elf.alignments,
+        elf.executable_stack,
     )
 
 

@@ -78,6 +78,24 @@ def test_a_newer_glibc_than_the_hosts(look_into, host, staged):
     assert "manylinux_2_26" in found.hint
 
 
+@pytest.mark.parametrize("mark", [True, None], ids=["marked", "not marked at all"])
+@pytest.mark.parametrize(("glibc", "status"), [("2.40", "PASS"), ("2.41", "FAIL"), ("2.43", "FAIL")])
+def test_a_library_that_asks_for_an_executable_stack(look_into, host, staged, glibc, status, mark):
+    libc = Elf(soname="libc.so.6", offers=["GLIBC_2.17", f"GLIBC_{glibc}"])
+    libc.write(host.root / "usr/lib/aarch64-linux-gnu/libc.so.6")
+    assert look_into("A1").status == "PASS"
+    Elf(executable_stack=mark).write(staged.site / "ctranslate2.libs/libctranslate2.so.4")
+    Elf(executable_stack=mark, type="EXEC").write(staged.site / "pkg/program")
+    found = look_into("A1")
+    assert found.status == status
+    if status == "FAIL":
+        name = "ctranslate2.libs/libctranslate2.so.4"
+        assert found.detail.startswith(
+            f"`lib/python3.12/site-packages/{name}` is marked for an executable stack: glibc"
+        )
+        assert found.hint.endswith(f"patchelf --clear-execstack {staged.site}/{name}")
+
+
 def test_a_broken_file_is_named_and_the_rest_is_judged(look_into, staged):
     (staged.site / "torn.so").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00")
     found = look_into("A1")
