@@ -15,9 +15,14 @@ from pathlib import Path
 from threading import Event
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "module_utils"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "module_utils")]
+
+from lab import prerequisites  # noqa: E402
+from lab.host import read_host  # noqa: E402
+from lab.prerequisites import Need  # noqa: E402
 
 from armstage.command_line import Parser  # noqa: E402
+from armstage.errors import ArmstageError  # noqa: E402
 
 NODE_CODE = ["library", "module_utils"]
 CONTROL_CODE = [*(f"{kind}_plugins" for kind in ("action", "callback", "connection", "filter", "inventory"))]
@@ -32,6 +37,20 @@ FIRST = ("lint", "unit", "browser", "faults")
 AT_A_TIME = 2
 # Run when named: a Python with threads that stages under qemu's user emulation was once seen to hang.
 BY_NAME = ("arm64-stager",)
+
+TOOLS = (
+    Need(("ssh",), "openssh-client"),
+    Need(("sudo",), "sudo"),
+    Need(("setpriv",), "util-linux"),
+    Need(("openssl",), "openssl"),
+    Need(("xz",), "xz-utils"),
+    Need(("gcc",), "gcc"),
+    Need(("/usr/include/dlfcn.h",), "libc6-dev"),
+    Need(("strace",), "strace"),
+    Need(("systemd-analyze",), "systemd"),
+    Need(("srun",), "slurm-client"),
+)
+"""Programs that some tests of several suites need, and their Debian packages."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +149,14 @@ def run_rest(suites: Collection[str]) -> Totals:
         return sum(pool.map(run_or_leave, wanted), Totals())
 
 
+def prepare() -> None:
+    """Install what is missing of the tools; where that is not for us to do, tests that need them are skipped."""
+    try:
+        prerequisites.install(read_host(), TOOLS)
+    except ArmstageError as error:
+        print(f"some tests will be skipped: {error.text}", flush=True)
+
+
 def count(last_line: str, status: int) -> Totals:
     """The totals of pytest's closing line, `3 failed, 120 passed, 2 skipped in 4.1s`, or one for the command."""
     found = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", last_line)}
@@ -159,6 +186,7 @@ def main() -> int:
     if options.list:
         print("\n".join(f"{step.suite}: {step.name}" for step in every))
         return 0
+    prepare()
     os.environ.setdefault("ANSIBLE_CONFIG", str(ROOT / "ansible.cfg"))
     chosen = options.suites or [name for name in suites if name not in BY_NAME]
     totals = run_first(chosen)

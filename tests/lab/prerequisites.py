@@ -113,7 +113,7 @@ def install(host: Host, wanted: Sequence[Need] | None = None) -> list[str]:
         return []
     if not (host.root and host.uses_apt and shutil.which("apt-get")):
         programs = ", ".join(f"`{need.found[0]}`" for need in absent)
-        raise ArmstageError(f"Missing for the arm64 lab: {programs}", hint=remedy(host, absent))
+        raise ArmstageError(f"Missing on this machine: {programs}", hint=remedy(host, absent))
     names = [need.name_for("apt-get") for need in absent]
     say(f"Installing {' '.join(names)}")
     install_packages(names)
