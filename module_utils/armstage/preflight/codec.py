@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from ..elf.torchcodec import inspect
+from ..elf.torchcodec import Inspection, inspect
 from ..files import read_text
 from .context import ARCH, Context
 from .model import FAIL, PASS, SKIP, Fact, Finding
@@ -34,6 +34,9 @@ def check(context: Context) -> Finding:
     )
     if not seen.ok:
         messages = "; ".join(problem["message"] for problem in seen.problems)
+        if context.tree.path == "/" and only_libpython(seen) and os.uname().machine != ARCH:
+            detail = f"{messages}; a node's own Python may bring it, and this host is {os.uname().machine} (A1)"
+            return Finding(SKIP, detail, source=context.layout.folder, facts=facts)
         return Finding(FAIL, messages, seen.hint, context.layout.folder, facts)
     return Finding(PASS, f"{seen.message}; {proven(context)}", source=context.layout.folder, facts=facts)
 
@@ -54,6 +57,11 @@ def search_path(context: Context) -> tuple[list[str], list[str] | None, str]:
     if needed is None:
         return [ffmpeg, *given], None, "env.sh's rule"
     return [ffmpeg], [*(os.path.join(context.env, line) for line in needed.split()), *given], file
+
+
+def only_libpython(seen: Inspection) -> bool:
+    """Whether all that is missing is Python's own library, which a host of another machine can't know of."""
+    return len(seen.problems) == 1 and all(name.startswith("libpython") for name in seen.other_missing or ("",))
 
 
 def staged_major(context: Context) -> int | None:

@@ -1,6 +1,12 @@
 """A4: what torchcodec would load, and how little that proves. The loader's model is tested in tests/unit/elf."""
 
+import os
+from types import SimpleNamespace
+
 import pytest
+from ansible.module_utils.armstage.preflight.codec import check
+from ansible.module_utils.armstage.preflight.context import Context
+from ansible.module_utils.armstage.preflight.request import Request
 
 
 @pytest.fixture
@@ -55,6 +61,22 @@ def test_an_x86_library_beside_ffmpeg(look_into, staged):
     found = look_into("A4")
     assert found.status == "FAIL"
     assert "x86_64" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("machine", "also", "status"),
+    [("x86_64", None, "SKIP"), ("aarch64", None, "FAIL"), ("x86_64", "nvidia/cu13/lib/libnppicc.so.13", "FAIL")],
+)
+def test_a_python_of_the_nodes_is_not_judged_on_a_login_node(staged, monkeypatch, machine, also, status):
+    """There is no aarch64 libpython in the system's folders of an x86_64 host, whatever a node has."""
+    (staged.python / "lib/libpython3.12.so.1.0").unlink()
+    if also:
+        (staged.site / also).unlink()
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine=machine))
+    found = check(Context(Request(env=str(staged.env), staged=str(staged.base), environ={})))
+    assert found.status == status, found.detail
+    assert "`libpython3.12.so.1.0`" in found.detail
+    assert ("this host is x86_64 (A1)" in found.detail) is (status == "SKIP")
 
 
 def test_only_the_cpu_can_decode_where_the_decoder_of_the_gpu_is_missing(look_into, host):
