@@ -1,8 +1,8 @@
 """Evict named files from the page cache: posix_fadvise(POSIX_FADV_DONTNEED), no root needed.
 
 Success is measured, not assumed: pages of the file in memory before and after. What DONTNEED
-leaves alone is named with its reason: pages that are mapped, not yet written, or that are the
-only copy (tmpfs).
+leaves alone is named with its reason: pages that are mapped or not yet written. Files whose only
+copy is memory (tmpfs) are not even tried.
 """
 
 from __future__ import annotations
@@ -24,11 +24,8 @@ LEFT = 0.05
 LISTED = 20
 """Files named in a result, the largest first."""
 
-NOT_IN_PAGE_CACHE = {
-    "tmpfs": "its filesystem is tmpfs: memory is the only copy",
-    "ramfs": "its filesystem is ramfs: memory is the only copy",
-    "zfs": "its filesystem is zfs, which caches in the ARC",
-}
+ONLY_IN_MEMORY = ("tmpfs", "ramfs")
+"""Filesystems without a disk to read a page from again."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +106,7 @@ def find_files(paths: Sequence[str]) -> tuple[list[File], list[tuple[str, str]]]
     """
     files: dict[tuple[int, int], File] = {}
     skipped: list[tuple[str, str]] = []
+    filesystems = _filesystems()
     for path in _walk(paths, skipped):
         try:
             status = os.stat(path)
@@ -117,6 +115,8 @@ def find_files(paths: Sequence[str]) -> tuple[list[File], list[tuple[str, str]]]
             continue
         if not stat.S_ISREG(status.st_mode):
             skipped.append((path, "not a regular file"))
+        elif (filesystem := filesystems.get(status.st_dev)) in ONLY_IN_MEMORY:
+            skipped.append((path, f"its filesystem is {filesystem}: memory is the only copy"))
         elif status.st_size:
             own = os.geteuid() in (0, status.st_uid)
             file = File(path, status.st_size, status.st_dev, status.st_ino, own, may_measure(path, status))
@@ -206,10 +206,9 @@ def _explain(evicted: Evicted) -> Evicted:
 
 
 def _reason(file: File, users: Mapping[str, Sequence[str]], filesystems: Mapping[int, str]) -> str:
-    elsewhere = NOT_IN_PAGE_CACHE.get(filesystems.get(file.device, ""))
     mapping = users.get(os.path.realpath(file.path))
-    if elsewhere:
-        return elsewhere
+    if filesystems.get(file.device) == "zfs":
+        return "its filesystem is zfs, which caches in the ARC"
     if mapping:
         return f"mapped by {', '.join(mapping)}"
     if not file.own:

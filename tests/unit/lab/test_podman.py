@@ -82,13 +82,17 @@ def test_without_containers_this_machine_is_the_node(tmp_path):
     [(True, "no", [], False), (False, "yes", ["start"], True), (False, "no", ["start", "rm", "run"], True)],
 )
 def test_a_node_that_can_not_be_started_is_replaced(tmp_path, monkeypatch, running, starts, made, changed):
-    """podman stands in: no command brings a container into a state that it can't be started from."""
+    """podman stands in: no command brings a container into a state that it can't be started from.
+
+    So does the emulator's list of processors: unit tests come before what installs an emulator.
+    """
     calls, details, program = tmp_path / "calls", tmp_path / "details.json", tmp_path / "podman"
     text = PODMAN.replace("CALLS", str(calls)).replace("DETAILS", str(details)).replace("STARTS", starts)
     program.write_text(text)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(nodes.emulation, "register", lambda _host: None)
+    monkeypatch.setattr(nodes.emulation, "cpu_model", lambda: nodes.emulation.CPU_MODELS[0])
     node = nodes.Node("n1")
     assert nodes.up(node, "image:1")
     labels = dict(re.findall(rf"--label ({nodes.SPECIFICATION})=(\w+)", calls.read_text()))

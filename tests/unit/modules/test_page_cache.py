@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import subprocess
+import tempfile
 from pathlib import Path
 
 import page_cache
@@ -31,6 +33,15 @@ def spark(tmp_path):
     gpu.mkdir(parents=True)
     (gpu / "information").write_text((READINGS / "gpu-information").read_text())
     return root
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """An empty folder whose files have another copy than memory: /tmp may be a tmpfs."""
+    kind = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True).stdout
+    base = "/var/tmp" if kind.strip() in ("tmpfs", "ramfs") else tmp_path
+    with tempfile.TemporaryDirectory(prefix="armstage-test-", dir=base) as folder:
+        yield Path(folder)
 
 
 def hold(root, pid, name, *devices):
@@ -146,17 +157,13 @@ def test_what_cannot_help_is_said_before_it_is_done(spark, run_module):
     assert written(spark) == "0\n"
 
 
-def test_named_files_are_evicted_once(spark, run_module, tmp_path):
-    model = tmp_path / "models"
-    model.mkdir()
-    (model / "a.safetensors").write_bytes(b"a" * 3_000_000)
-    (model / "b.safetensors").write_bytes(b"b" * 1_000_000)
-    predicted = run_module(page_cache, root=str(spark), paths=[str(model)], check=True)
-    result = run_module(page_cache, root=str(spark), paths=[str(model)])
-    again = run_module(page_cache, root=str(spark), paths=[str(model)])
+def test_named_files_are_evicted_once(spark, run_module, disk):
+    (disk / "a.safetensors").write_bytes(b"a" * 3_000_000)
+    (disk / "b.safetensors").write_bytes(b"b" * 1_000_000)
+    predicted = run_module(page_cache, root=str(spark), paths=[str(disk)], check=True)
+    result = run_module(page_cache, root=str(spark), paths=[str(disk)])
+    again = run_module(page_cache, root=str(spark), paths=[str(disk)])
     assert predicted["changed"] is result["changed"] is True
-    if result["evicted"]["left"]:
-        pytest.skip(f"the temporary folder can't be evicted: {result['evicted']['left'][0]['reason']}")
     assert result["freed_bytes"] == predicted["freed_bytes"] >= 4_000_000
     assert (result["helped"], result["action"], result["via"]) == (True, "evict", "fadvise")
     assert result["message"] == "Evicted 0.0 GiB of 2 files, 0.0 GiB stayed in memory"
@@ -164,27 +171,40 @@ def test_named_files_are_evicted_once(spark, run_module, tmp_path):
     assert written(spark) == "0\n"
 
 
-def test_named_files_are_evicted_while_the_gpu_is_busy(spark, run_module, tmp_path):
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="no filesystem in memory here")
+def test_files_that_only_memory_holds_are_left_alone(spark, run_module):
+    with tempfile.TemporaryDirectory(prefix="armstage-test-", dir="/dev/shm") as folder:
+        (Path(folder) / "model.safetensors").write_bytes(b"a" * 1_000_000)
+        results = [run_module(page_cache, root=str(spark), paths=[folder], check=check) for check in (True, False)]
+    for result in results:
+        assert result["changed"] is False
+        assert result["skip_reason"] == (
+            f"no named file can be evicted: `{folder}/model.safetensors`:"
+            " its filesystem is tmpfs: memory is the only copy"
+        )
+
+
+def test_named_files_are_evicted_while_the_gpu_is_busy(spark, run_module, disk):
     hold(spark, 4242, "python3", "/dev/nvidia-uvm")
-    (tmp_path / "file").write_bytes(b"a" * 100_000)
-    result = run_module(page_cache, root=str(spark), paths=[str(tmp_path / "file")])
+    (disk / "file").write_bytes(b"a" * 100_000)
+    result = run_module(page_cache, root=str(spark), paths=[str(disk / "file")])
     assert result["action"] == "evict"
     assert result["evicted"]["skipped"] == []
 
 
-def test_what_is_named_and_no_file_is_said_once(spark, run_module, tmp_path):
+def test_what_is_named_and_no_file_is_said_once(spark, run_module, disk):
     result = run_module(page_cache, root=str(spark), paths=["/dev/null"])
     assert result["skip_reason"] == "no named file can be evicted: `/dev/null`: not a regular file"
     assert result["evicted"]["skipped_files"] == 1
-    (tmp_path / "file").write_bytes(b"a" * 100_000)
-    both = run_module(page_cache, root=str(spark), paths=["/dev/null", str(tmp_path / "file")])
+    (disk / "file").write_bytes(b"a" * 100_000)
+    both = run_module(page_cache, root=str(spark), paths=["/dev/null", str(disk / "file")])
     assert both["evicted"]["skipped"] == [{"path": "/dev/null", "reason": "not a regular file"}]
 
 
-def test_a_file_that_may_not_be_read_is_said_once(spark, run_module, tmp_path, monkeypatch):
+def test_a_file_that_may_not_be_read_is_said_once(spark, run_module, disk, monkeypatch):
     """It is found to be so when it is measured, and again when it is to be evicted."""
     for name in ("mine", "theirs"):
-        (tmp_path / name).write_bytes(b"a" * 100_000)
+        (disk / name).write_bytes(b"a" * 100_000)
     really = os.open
 
     def refuse(path, *arguments, **options):
@@ -193,20 +213,20 @@ def test_a_file_that_may_not_be_read_is_said_once(spark, run_module, tmp_path, m
         return really(path, *arguments, **options)
 
     monkeypatch.setattr(os, "open", refuse)
-    result = run_module(page_cache, root=str(spark), paths=[str(tmp_path)])
+    result = run_module(page_cache, root=str(spark), paths=[str(disk)])
     assert [each["reason"] for each in result["evicted"]["skipped"]] == ["Permission denied"]
 
 
-def test_one_shape_whatever_happens(spark, run_module, tmp_path):
+def test_one_shape_whatever_happens(spark, run_module, disk):
     """Every key, and every type below it, is the same in success, prediction, refusal and eviction."""
-    (tmp_path / "file").write_bytes(b"a" * 100_000)
+    (disk / "file").write_bytes(b"a" * 100_000)
     hold(spark, 4242, "python3", "/dev/nvidia-uvm")
     results = [
         run_module(page_cache, root=str(spark), busy="ignore"),
         run_module(page_cache, root=str(spark), busy="ignore", check=True),
         run_module(page_cache, root=str(spark), only_below=1),
         run_module(page_cache, root=str(spark), busy="refuse"),
-        run_module(page_cache, root=str(spark), paths=[str(tmp_path / "file")]),
+        run_module(page_cache, root=str(spark), paths=[str(disk / "file")]),
     ]
     ansible_own = {"failed", "msg", "warnings", "invocation", "exception"}
 
