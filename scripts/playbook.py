@@ -57,6 +57,11 @@ def expanded(pattern: str) -> str:
 
 def main() -> None:
     verb, *arguments = sys.argv[1:]
+    if {"-h", "--help"}.intersection(arguments) and "--fleet" not in arguments:
+        from playbook_help import text  # with PyYAML, which nothing else here needs
+
+        print(text(verb))
+        return
     try:
         inventory.check(inventory.sources(arguments), PROJECT / "inventory")
         command = ["ansible-playbook", str(PROJECT / "playbooks" / f"{verb}.yml"), *translate(arguments)]

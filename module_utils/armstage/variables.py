@@ -21,7 +21,7 @@ OF_THE_RUN = {
 }
 """What the roles load or work out themselves -> what an operator does instead."""
 
-DESCRIBED = "./armstage exec ansible-doc -t role armstage"
+DESCRIBED = "./armstage stage --help"
 
 
 def check(given: Iterable[str], known: Collection[str]) -> None:

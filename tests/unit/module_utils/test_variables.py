@@ -85,9 +85,7 @@ def test_one_wrong_letter_anywhere_leads_back():
 
 
 def test_where_nothing_is_near_it_is_said_where_to_look():
-    assert refused("armstage_zzz")[1] == (
-        "Take `armstage_zzz` out. What there is: ./armstage exec ansible-doc -t role armstage"
-    )
+    assert refused("armstage_zzz")[1] == ("Take `armstage_zzz` out. What there is: ./armstage stage --help")
     assert refused("armstage_")[0] == "There is no variable `armstage_`"
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 SPEC = importlib.util.spec_from_file_location("scripts_playbook", ROOT / "scripts/playbook.py")
@@ -50,3 +51,27 @@ def test_a_wrong_hostlist_is_an_error_without_a_traceback():
     assert done.returncode == 3
     assert "runs backwards" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("verb", "role"), [("stage", "armstage"), ("verify", "armstage"), ("preflight", "preflight")])
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_is_the_verbs_own(verb, role, option):
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts/playbook.py", verb, "-i", "nowhere", option], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"usage: ./armstage {verb} [-i INVENTORY]")
+    options = yaml.safe_load((ROOT / f"roles/{role}/meta/argument_specs.yml").read_text())["argument_specs"]["main"]
+    for name in options["options"]:
+        assert f"\n  {name} " in done.stdout
+
+
+def test_defaults_are_given_where_they_say_something():
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts/playbook.py", "preflight", "--help"], capture_output=True, text=True
+    )
+    words = " ".join(done.stdout.split())
+    assert "or that gave no answer. Default: true." in words
+    assert "that each check may take. Default: 30." in words
+    assert "{{" not in words
+    assert "Default: ." not in words
