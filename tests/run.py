@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,8 @@ from threading import Event
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "module_utils")]
 
-from lab import prerequisites  # noqa: E402
-from lab.host import read_host  # noqa: E402
+from lab import apt, prerequisites, toolchain  # noqa: E402
+from lab.host import Host, read_host  # noqa: E402
 from lab.prerequisites import Need  # noqa: E402
 
 from armstage.command_line import Parser  # noqa: E402
@@ -50,7 +50,7 @@ TOOLS = (
     Need(("systemd-analyze",), "systemd"),
     Need(("srun",), "slurm-client"),
 )
-"""Programs that some tests of several suites need, and their Debian packages."""
+"""Programs that some tests of several suites need, and their Debian packages. Nodes need more (tests/lab)."""
 
 
 @dataclass(frozen=True)
@@ -149,10 +149,10 @@ def run_rest(suites: Collection[str]) -> Totals:
         return sum(pool.map(run_or_leave, wanted), Totals())
 
 
-def prepare() -> None:
-    """Install what is missing of the tools; where that is not for us to do, tests that need them are skipped."""
+def prepare(host: Host, wanted: Sequence[Need]) -> None:
+    """Install what is missing; where that is not for us to do, tests that need it are skipped."""
     try:
-        prerequisites.install(read_host(), TOOLS)
+        prerequisites.install(host, wanted)
     except ArmstageError as error:
         print(f"some tests will be skipped: {error.text}", flush=True)
 
@@ -186,11 +186,13 @@ def main() -> int:
     if options.list:
         print("\n".join(f"{step.suite}: {step.name}" for step in every))
         return 0
-    prepare()
+    host = read_host()
+    prepare(host, TOOLS)
     os.environ.setdefault("ANSIBLE_CONFIG", str(ROOT / "ansible.cfg"))
     chosen = options.suites or [name for name in suites if name not in BY_NAME]
     totals = run_first(chosen)
-    if not totals.failed:
+    if not totals.failed and not set(chosen) <= set(FIRST):
+        prepare(host, [*prerequisites.needs(host, apt.mirror(host) is not None), *toolchain.needs(host)])
         totals += run_rest(chosen)
     print(totals)
     return 1 if totals.failed else 0

@@ -46,6 +46,7 @@ Cflags: -I${{includedir}}/python{MINOR}
 def make(work: Path, host: Host) -> tuple[str, str, Path]:
     """Version, address without scheme, and the archive, made below `work`."""
     image.ensure(host)
+    toolchain.ensure(host)
     if not image.archive().exists():
         raise ArmstageError("Expected the image's root filesystem, but the image was pulled", hint="See docs/lab.md")
     root, python = work / "root", work / "python"
