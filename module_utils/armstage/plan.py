@@ -29,7 +29,7 @@ def plan(wishes: Facts, nodes: Mapping[str, Facts], compatibility: Facts, probed
     Returns ``{root, uv, python: {staged, path, version, link}, nodes: {name: choice}, seen: {name: {driver,
     cuda, index}}, left_out: {name: why}, environments: [{tag, requirements, constraints, sources}], sources,
     unreachable: {address: reason}, warnings}``. Nodes whose driver is broken are left out, and don't hold the
-    others up. Raises ArmstageError where all are, where one can't be served by this stack, or where the parts
+    others up. Raises ArmstageError where all are, where any can't be served by this stack, or where the parts
     of the stack don't belong together.
     """
     wishes = as_meant(wishes)
@@ -37,9 +37,7 @@ def plan(wishes: Facts, nodes: Mapping[str, Facts], compatibility: Facts, probed
     nodes, left_out = _without_broken(nodes)
     python = python_of(wanted["cpython"]["version"], wishes["root"], nodes, cpython)
     _require_consistent(wanted, python["version"], compatibility)
-    choices = {
-        name: _choose(name, node["cuda"], wishes, python["version"], compatibility) for name, node in nodes.items()
-    }
+    choices = _choices(nodes, wishes, python["version"], compatibility)
     tags = sorted({choice["tag"] for choice in choices.values()})
     return {
         "root": wishes["root"],
@@ -57,7 +55,7 @@ def plan(wishes: Facts, nodes: Mapping[str, Facts], compatibility: Facts, probed
 
 def _without_broken(nodes: Mapping[str, Facts]) -> tuple[Mapping[str, Facts], dict[str, str]]:
     """The nodes whose driver answers, and why the others are left out. All of them where none does: choosing
-    for one says what is wrong."""
+    for them says what is wrong."""
     broken = {name: node["cuda"] for name, node in nodes.items() if node["cuda"].get("status") in torch_index.BROKEN}
     if len(broken) == len(nodes):
         return nodes, {}
@@ -139,21 +137,33 @@ def _require_consistent(wanted: Facts, python: str, compatibility: Facts) -> Non
         )
 
 
-def _choose(name: str, cuda: Facts, wishes: Facts, python: str, compatibility: Facts) -> Facts:
+def _choices(nodes: Mapping[str, Facts], wishes: Facts, python: str, compatibility: Facts) -> dict[str, Facts]:
+    """The index of each node. Raises one error for all that can't have one, those with the same reason together."""
+    choices: dict[str, Facts] = {}
+    refused: dict[tuple[str, str], list[str]] = {}
+    for name, node in nodes.items():
+        try:
+            choices[name] = _choose(node["cuda"], wishes, python, compatibility)
+        except ArmstageError as error:  # noqa: PERF203
+            refused.setdefault((error.message, error.hint), []).append(name)
+    if refused:
+        said = [f"{', '.join(names)}: {message}" for (message, _hint), names in refused.items()]
+        raise ArmstageError("\n".join(said), hint=". ".join(dict.fromkeys(hint for _message, hint in refused if hint)))
+    return choices
+
+
+def _choose(cuda: Facts, wishes: Facts, python: str, compatibility: Facts) -> Facts:
     wanted = wishes["stack"]["torch"]
-    try:
-        return torch_index.choose(
-            cuda,
-            compatibility,
-            torch=wanted["torch"],
-            torchvision=wanted["torchvision"],
-            torchcodec=wanted["torchcodec"],
-            python=python,
-            force=wishes["index"] or None,
-            uv=wishes["stack"]["uv"]["version"],
-        )
-    except ArmstageError as error:
-        raise ArmstageError(f"{name}: {error.message}", hint=error.hint) from error
+    return torch_index.choose(
+        cuda,
+        compatibility,
+        torch=wanted["torch"],
+        torchvision=wanted["torchvision"],
+        torchcodec=wanted["torchcodec"],
+        python=python,
+        force=wishes["index"] or None,
+        uv=wishes["stack"]["uv"]["version"],
+    )
 
 
 def _environment(tag: str, choices: Mapping[str, Facts], wishes: Facts, compatibility: Facts) -> dict[str, Any]:

@@ -168,6 +168,22 @@ def test_a_broken_node_does_not_hold_the_others_up():
         made({"gb01": mismatch})
 
 
+def test_every_node_that_can_not_be_served_is_named_once():
+    wedged = {"status": "wedged", "message": "The driver did not answer within 30 s", "hint": "Reboot the node"}
+    with pytest.raises(ArmstageError) as error:
+        made({"gb01": node("12.1"), "gb02": node("12.1"), "gb03": node("13.0"), "gb04": node("12.2")})
+    first, second = error.value.message.splitlines()
+    assert first.startswith("gb01, gb02: ")
+    assert "12.1" in first
+    assert second.startswith("gb04: ")
+    assert "12.2" in second
+    with pytest.raises(ArmstageError) as error:
+        made({"gb01": node(status="driver-not-loaded"), "gb02": node(**wedged)})
+    assert [line[:6] for line in error.value.message.splitlines()] == ["gb01: ", "gb02: "]
+    assert "Load the nvidia module" in error.value.hint
+    assert "Reboot the node" in error.value.hint
+
+
 def test_what_was_seen_of_a_node_is_put_on_record():
     result = made({"gb01": node("13.0", kernel_driver="580.95.05"), "gb02": node("12.8", kernel_driver=None)})
     assert result["seen"] == {

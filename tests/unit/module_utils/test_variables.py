@@ -63,7 +63,7 @@ def test_what_is_known_and_what_is_others_is_taken():
         ("armstage_cuda", ["armstage_cuda_version"]),
         ("armstage_python_version", ["armstage_cpython_version"]),
         ("armstage_torch_vision_version", ["armstage_torchvision_version"]),
-        ("armstage_driver", ["armstage_driver_version"]),
+        ("armstage_driver", ["armstage_driver_version", "armstage_driver_timeout"]),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(given, meant):
