@@ -6,55 +6,28 @@ was measured differs by workload. So it is not forbidden; what was measured, by 
 
 from __future__ import annotations
 
-import os
-import re
+import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ..elf.words import listed, quoted
 from . import fabric
 from .context import Context
 from .fabric import Link
-from .model import FAIL, INFO, PASS, SKIP, WARN, Fact, Finding, worst
+from .launch import UNKNOWN, Launch
+from .model import INFO, PASS, SKIP, WARN, Fact, Finding, worst
 from .occupancy import command_line, find
-from .settings import Command, Read, Setting, options
+from .settings import Read
 from .settings import find as find_files
 from .settings import read as read_file
+from .shell import Command, Setting, options, with_inner
 from .thresholds import THRESHOLDS
 
-TENSOR = ("tensor_parallel_size", "tensor_model_parallel_size", "tp_size", "tp", "autotp_size", "tensor_parallel")
-PIPELINE = ("pipeline_parallel_size", "pipeline_model_parallel_size", "pp_size", "pp")
-DATA = ("data_parallel_size",)
-"""vLLM's: each of them is a copy on GPUs of its own."""
+NO_CONFIGURATION = "no configuration was given (--config)"
+ENVIRONMENT = "environment"
 
-PER_NODE = ("nproc_per_node", "num_gpus", "n_gpus_per_node", "num_gpus_per_node", "gpus_per_node")
-PROCESSES = ("num_processes",)
-"""Processes with a GPU each: on one node (torchrun, DeepSpeed, verl), in all (accelerate)."""
-
-NODES = ("nnodes", "nnode", "num_nodes", "num_machines")
-REMOTE = ("rpc", "data_parallel_address")
-"""Settings that name the other node themselves (llama.cpp, vLLM)."""
-
-LAUNCHERS = ("distributed_executor_backend", "dist_init_addr", "node_rank", "headless", "hostfile", *REMOTE)
-"""Settings that only a launch over several nodes has (vLLM, SGLang, torchrun, DeepSpeed, Megatron; 2026-08-18)."""
-
-TRAINING = (
-    "learning_rate",
-    "optimizer",
-    "per_device_train_batch_size",
-    "gradient_accumulation_steps",
-    "train_batch_size",
-    "micro_batch_size",
-    "train_iters",
-    "optim",
-    "lr",
-)
-TRAINING_PROGRAMS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "deepspeed", "accelerate")
-NODE_PROGRAMS = ("mpirun", "mpiexec", "srun", "ray", "trtllm-llmapi-launch")
-
-INTERFACE_VARIABLES = ("nccl_socket_ifname", "gloo_socket_ifname", "tp_socket_ifname", "ucx_net_devices")
-ADDRESS_VARIABLES = ("vllm_host_ip", "host_ip")
+NAMES_OF_DEVICES = ("ucx_net_devices",)
+"""Variables that name RoCE devices or interfaces, with a port (UCX)."""
 
 
 def check(context: Context) -> Finding:
@@ -64,23 +37,14 @@ def check(context: Context) -> Finding:
     commands = [command for each in read for command in each.commands] + running
     links = fabric.links(context)
     up = [link for link in links if link.active and link.carrier]
-    tensor, pipeline = _largest(settings, TENSOR), _largest(settings, PIPELINE)
-    gpus = max(1, len(context.driver["gpus"]))
-    world = _number(tensor) * _number(pipeline) * _number(_largest(settings, DATA))
-    asked = tensor or pipeline or _largest(settings, DATA)
-    remote = any(each.name in REMOTE and isinstance(each.value, str) for each in settings)
-    over_two = world > gpus or remote or _largest(settings, NODES) is not None
-    crowded = list(_crowded(settings, gpus))
-    if not over_two and not up and not crowded:
-        looked = f"{len(read)} files ask for one GPU" if read else "no configuration was given (--config)"
-        return worst(
-            list(_unread(read)), Finding(SKIP, f"one Spark: no ConnectX link is up and {looked}", source=fabric.DEVICES)
-        )
-    problems = [*_unread(read), *crowded, *_links(links, up, over_two), *_variables(context, settings, up)]
-    if over_two:
-        problems += _launch(world, gpus, settings, commands, asked)
-        problems += _training(settings, commands, tensor)
-    return worst(problems, _fine(links, up, tensor, pipeline, over_two))
+    launch = Launch(settings, commands, max(1, len(context.driver["gpus"])))
+    asks = [*_unread(read), *launch.findings()]
+    if not launch.over_two and not up:
+        files = f"{len(read)} file{'s' if len(read) > 1 else ''}"
+        looked = f"{files} {'ask' if len(read) > 1 else 'asks'} for one GPU" if read else NO_CONFIGURATION
+        return worst(asks, Finding(SKIP, f"one Spark: no ConnectX link is up and {looked}", source=fabric.DEVICES))
+    problems = [*asks, *_links(links, up, launch.over_two), *_variables(context, settings, up)]
+    return worst(problems, _fine(links, up, launch))
 
 
 def _running(context: Context) -> Iterator[Command]:
@@ -88,77 +52,13 @@ def _running(context: Context) -> Iterator[Command]:
     for tenant in find(context):
         words = command_line(context, tenant.pid)
         if words:
-            yield Command(tuple(words), f"pid {tenant.pid}")
+            yield from with_inner(words, f"pid {tenant.pid}")
 
 
 def _unread(read: Sequence[Read]) -> Iterator[Finding]:
     problems = [each.problem for each in read if each.problem]
     if problems:
         yield Finding(WARN, "; ".join(problems[:3]), "Give the file that the program reads, or write it as JSON")
-
-
-def _largest(settings: Sequence[Setting], names: Sequence[str]) -> Setting | None:
-    """The setting of one of these names with the largest number above 1; None where there is none."""
-    numbers = [replace(each, value=_whole(each.value)) for each in settings if each.name in names]
-    return max((each for each in numbers if each.value > 1), key=lambda each: int(each.value), default=None)
-
-
-def _whole(value: Any) -> int:
-    """A number as configurations write it: `2`, `"2"`, `2.0`, torchrun's `1:2` (at most two); 0 for anything else."""
-    match = re.fullmatch(r"(?:\d+:)?(\d+)(?:\.0+)?", str(value).strip(), re.ASCII)
-    return int(match[1]) if match else 0
-
-
-def _number(setting: Setting | None) -> int:
-    return int(setting.value) if setting else 1
-
-
-def _programs(commands: Sequence[Command]) -> set[str]:
-    """The names that may be programs: one may start another, as `docker exec x mpirun` does."""
-    return {os.path.basename(word) for command in commands for word in command.words}
-
-
-def _launch(
-    world: int, gpus: int, settings: Sequence[Setting], commands: Sequence[Command], asked: Setting | None
-) -> Iterator[Finding]:
-    """More GPUs asked for than one Spark has, and nothing that would start a second node."""
-    launched = _largest(settings, NODES) or any(each.name in LAUNCHERS and each.value for each in settings)
-    if world > gpus and asked and not launched and not _programs(commands).intersection(NODE_PROGRAMS):
-        yield Finding(
-            FAIL,
-            f"{asked.name} {asked.value} ({asked.where}) asks for {world} GPUs, a Spark has {gpus}, and nothing there"
-            " starts a second node",
-            "Name the nodes: --nnodes 2 --node-rank 0 with torchrun or SGLang, --distributed-executor-backend ray with"
-            " vLLM",
-            "NVIDIA/dgx-spark-playbooks#63",
-        )
-
-
-def _crowded(settings: Sequence[Setting], gpus: int) -> Iterator[Finding]:
-    """More processes on one node than it has GPUs, each of which wants its own."""
-    nodes = _number(_largest(settings, NODES))
-    for asked, room in ((_largest(settings, PER_NODE), gpus), (_largest(settings, PROCESSES), gpus * nodes)):
-        if asked and _number(asked) > room:
-            yield Finding(
-                FAIL,
-                f"{asked.name} {asked.value} ({asked.where}) starts {asked.value} processes with a GPU each, and there"
-                f" {'is' if room == 1 else 'are'} {room}",
-                "One process a Spark: --nproc-per-node 1, and --nnodes 2 for two of them",
-                "NVIDIA/dgx-spark-playbooks#63",
-            )
-
-
-def _training(settings: Sequence[Setting], commands: Sequence[Command], tensor: Setting | None) -> Iterator[Finding]:
-    trains = [each for each in settings if each.name in TRAINING]
-    if tensor and (trains or _programs(commands).intersection(TRAINING_PROGRAMS)):
-        layer = THRESHOLDS["two_sparks"]["tensor_parallel"][-1]
-        yield Finding(
-            WARN,
-            f"{tensor.name} {tensor.value} ({tensor.where}) trains tensor parallel over two Sparks; a split by layers"
-            f" was measured at {layer['measured']}",
-            "Split by layers (pipeline parallel) instead",
-            layer["source"],
-        )
 
 
 def _links(links: Sequence[Link], up: Sequence[Link], over_two: bool) -> Iterator[Finding]:
@@ -198,9 +98,10 @@ def _variables(context: Context, settings: Sequence[Setting], up: Sequence[Link]
     """NCCL's and the launchers' variables, of the job and of the files, against the links there are."""
     known = THRESHOLDS["two_sparks"]
     environ = {
-        name.lower(): Setting(name.lower(), value, "environment") for name, value in context.request.environ.items()
+        name.lower(): Setting(name.lower(), value, ENVIRONMENT) for name, value in context.request.environ.items()
     }
-    given: Mapping[str, Setting] = {**environ, **{setting.name: setting for setting in settings}}
+    files = {setting.name: setting for setting in settings if setting.variable}
+    given: Mapping[str, Setting] = {**environ, **files}
     if not up:
         return
     devices, interfaces = [link.device for link in up], [link.interface for link in up]
@@ -219,8 +120,37 @@ def _variables(context: Context, settings: Sequence[Setting], up: Sequence[Link]
         if wrong:
             detail = f"NCCL_IB_GID_INDEX=`{index.value}` ({index.where}) is no RoCE v2 IPv4 GID of {quoted(wrong)}"
             yield Finding(WARN, detail, "Unset it: NCCL finds the GID of each device itself", known["gid_source"])
-    yield from _off_the_link(given, INTERFACE_VARIABLES, interfaces)
-    yield from _off_the_link(given, ADDRESS_VARIABLES, addresses)
+    for name, setting in given.items():
+        if UNKNOWN.search(str(setting.value)) or not setting.value:
+            continue  # a variable of the script, whose value nobody knows here
+        if name.endswith("_socket_ifname"):
+            yield from _off_the_link(
+                setting, interfaces, [_chosen(name, str(setting.value), each) for each in interfaces]
+            )
+        elif name in NAMES_OF_DEVICES:
+            either = [*interfaces, *devices]
+            words = [word.partition(":")[0] for word in str(setting.value).split(",")]
+            yield from _off_the_link(setting, either, [word in (*either, "all") for word in words])
+        elif name.endswith("host_ip") and addresses:
+            yield from _off_the_link(setting, addresses, [_is_on(setting, address) for address in addresses])
+
+
+def _chosen(name: str, value: str, interface: str) -> bool:
+    """Whether a variable leaves an interface to be used: NCCL compares as it does devices, Gloo whole names."""
+    return _names(value, interface) if name.startswith("nccl") else interface in value.split(",")
+
+
+def _is_on(setting: Setting, own: str) -> bool:
+    """Whether an address is on a link: this node's own, or, in a file, also the other node's of that network."""
+    try:
+        given, here = ipaddress.ip_address(str(setting.value)), ipaddress.ip_address(own)
+    except ValueError:
+        return str(setting.value) == own
+    if setting.where == ENVIRONMENT:
+        return given == here
+    # A GID has no length of its network in it: two Sparks are given a /24, or link-local addresses.
+    network = ipaddress.ip_network(f"{own}/{16 if here.is_link_local else 24}", strict=False)
+    return given in network
 
 
 def _names(value: str, device: str) -> bool:
@@ -231,27 +161,19 @@ def _names(value: str, device: str) -> bool:
     return found != without
 
 
-def _off_the_link(given: Mapping[str, Setting], names: Sequence[str], expected: Sequence[str]) -> Iterator[Finding]:
-    for name in names:
-        setting = given.get(name)
-        values = [word.strip("^=") for word in str(setting.value).split(",")] if setting else []
-        if setting and expected and not any(value.partition(":")[0] in expected for value in values):
-            yield Finding(
-                WARN,
-                f"{name.upper()}=`{setting.value}` ({setting.where}) is not on a ConnectX link: {quoted(expected)}",
-                "Put every *_SOCKET_IFNAME and *_HOST_IP on the link: a queue that advertises another address hangs"
-                " once NCCL is up",
-                "MiaAI-Lab/Qwen3.8-Flash-Next-Dual-DGX-Sparks#9",
-            )
+def _off_the_link(setting: Setting, expected: Sequence[str], fits: Sequence[bool]) -> Iterator[Finding]:
+    if expected and not any(fits):
+        yield Finding(
+            WARN,
+            f"{setting.name.upper()}=`{setting.value}` ({setting.where}) is not on a ConnectX link:"
+            f" {quoted(dict.fromkeys(expected))}",
+            "Put every *_SOCKET_IFNAME and *_HOST_IP on the link: a queue that advertises another address hangs"
+            " once NCCL is up",
+            "MiaAI-Lab/Qwen3.8-Flash-Next-Dual-DGX-Sparks#9",
+        )
 
 
-def _fine(
-    links: Sequence[Link],
-    up: Sequence[Link],
-    tensor: Setting | None,
-    pipeline: Setting | None,
-    over_two: bool,
-) -> Finding:
+def _fine(links: Sequence[Link], up: Sequence[Link], launch: Launch) -> Finding:
     known = THRESHOLDS["two_sparks"]
     facts: list[Any] = [
         Fact(
@@ -262,11 +184,11 @@ def _fine(
         )
         for link in links
     ]
-    asked = [each for each in (tensor, pipeline) if each]
+    asked = [each for each in (launch.tensor, launch.pipeline) if each]
     facts += [Fact(each.name, str(each.value), each.where) for each in asked]
     facts += [Fact(each["what"], each["measured"], each["source"]) for each in known["tensor_parallel"]]
     ready = f"{listed(link.device for link in up)} up, MTU {', '.join(str(link.mtu) for link in up)}"
-    if not over_two:
+    if not launch.over_two:
         return Finding(PASS, f"{ready}; nothing asks for a second Spark", source=fabric.DEVICES, facts=tuple(facts))
     measured = "; ".join(f"{each['what']} {each['measured']} ({each['source']})" for each in known["tensor_parallel"])
     wanted = listed(f"{each.name} {each.value}" for each in asked) or "several nodes"

@@ -31,7 +31,7 @@ def test_another_platform(host):
 def test_a_single_spark(spark, config):
     assert spark.look("G10").detail == "one Spark: no ConnectX link is up and no configuration was given (--config)"
     found = spark.look("G10", configs=config("tensor_parallel_size: 1\n"))
-    assert (found.status, "1 files ask for one GPU" in found.detail) == ("SKIP", True)
+    assert (found.status, "1 file asks for one GPU" in found.detail) == ("SKIP", True)
 
 
 @pytest.mark.parametrize(

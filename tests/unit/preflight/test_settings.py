@@ -1,7 +1,10 @@
 """Configurations as programs read them, and what is no setting though it looks like one."""
 
+import os
+
 import pytest
-from ansible.module_utils.armstage.preflight.settings import parse, read, script
+from ansible.module_utils.armstage.preflight.settings import find, parse, read
+from ansible.module_utils.armstage.preflight.shell import script
 
 
 def values(text, path):
@@ -26,10 +29,34 @@ def values(text, path):
         ("a.yml", "x-common: &common\n  tensor_parallel_size: 2\nengine:\n  <<: *common\n"),
         ("a.yml", "run: |\n  export A=1\n  vllm serve m --tensor-parallel-size 2\n"),
         ("a.service", "[Service]\nExecStart=/usr/bin/vllm serve m --tensor-parallel-size 2\n"),
+        ("a.service", "[Service]\nExecStart=/usr/bin/vllm serve \\\n  --port 80 \\\n  --tensor-parallel-size 2\n"),
+        ("a.service", "[Service]\nExecStart=sh -c 'vllm serve m --tensor-parallel-size 2'\nExecStart=x\n"),
+        ("a.service", '[Service]\nEnvironment="ARGS=--tensor-parallel-size 2" A=1\nEnvironment=B=2\n'),
+        ("a.container", "[Container]\nExec=serve m --tensor-parallel-size 2\n"),
+        ("a.ini", "tensor_parallel_size = 2 ; two\n"),
+        (".env", 'VLLM_ARGS="--tensor-parallel-size 2"\n'),
+        ("a.env", "VLLM_ARGS=--tensor-parallel-size 2 --port 80\n"),
+        (".env.local", "N=2\nVLLM_ARGS=--tensor-parallel-size ${N}  # two\n"),
+        ("Dockerfile", 'FROM x\nCMD ["vllm", "serve", "m", "--tensor-parallel-size", "2"]\n'),
+        ("Dockerfile", 'FROM x\nCMD ["vllm", "serve", \\\n  "--tensor-parallel-size", "2"]\n'),
+        ("Dockerfile.spark", "FROM x\nENV VLLM_ARGS '--tensor-parallel-size 2'\n"),
+        ("launch.job", "#!/usr/bin/env bash\nvllm serve m --tensor-parallel-size 2\n"),
+        ("pod.yaml", "command: [bash, -c]\nargs: ['vllm serve m --tensor-parallel-size 2']\n"),
+        ("a.yaml", "entrypoint: [bash, -c]\ncommand:\n- >-\n  vllm serve m\n  --tensor-parallel-size 2\n"),
+        ("a.yaml", "environment:\n- VLLM_ARGS=--tensor-parallel-size 2\n"),
+        ("a.yaml", "engine: {tensor_parallel_size: '${TP:-2}'}\n"),
+        ("values.yaml", "vllmConfig: {tensorParallelSize: 2}\n"),
+        ("values.yaml", "vllmConfig: {extraArgs: [--tensor-parallel-size, '2']}\n"),
+        ("map.yaml", "data:\n  engine.yaml: |\n    tensor_parallel_size: 2\n"),
+        ("play.yml", "- tasks:\n  - ansible.builtin.shell: vllm serve m --tensor-parallel-size 2\n"),
+        ("a.json", '\ufeff{"tensor_parallel_size": 2}'),
     ],
 )
-def test_a_setting_in_any_form(path, text):
-    assert values(text, path)["tensor_parallel_size"] == 2
+def test_a_setting_in_any_form(tmp_path, path, text):
+    (tmp_path / path).write_text(text)
+    found = read(str(tmp_path / path))
+    assert not found.problem
+    assert {setting.name: setting.value for setting in found.settings}["tensor_parallel_size"] == 2
 
 
 @pytest.mark.parametrize(
@@ -88,6 +115,17 @@ def test_a_file_that_is_not_understood_is_named(tmp_path, name, text, word):
     assert word in problem
 
 
+def test_what_is_no_file_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.yaml")
+    assert read(str(tmp_path / "a.yaml")).problem == f"`{tmp_path}/a.yaml` is no file"
+    assert find([str(tmp_path)]) == []
+
+
+def test_a_file_that_is_too_long_is_not_judged_by_its_beginning(tmp_path):
+    (tmp_path / "a.sh").write_text("#" * (2 * 2**20) + "\nx --tp 2\n")
+    assert "was not understood: it has more than 2 MiB" in read(str(tmp_path / "a.sh")).problem
+
+
 def test_a_file_that_is_not_there(tmp_path):
     assert read(str(tmp_path / "a.yaml")).problem == f"`{tmp_path}/a.yaml` does not exist"
 
@@ -101,8 +139,27 @@ def test_a_file_that_is_not_there(tmp_path):
         ("bash -c 'y --b 1; z --c 2' --d 3", {"b": 1, "c": 2, "d": 3}),
         ("A=4\nsh -ec \"bash -c 'y --b $A'\"", {"b": 4}),
         ("echo it's\nx --b 1", {"b": 1}),
+        ('A="--b 1 --c 2"\nx $A', {"b": 1, "c": 2}),
+        ('A="x --b 1"\nA+=" --c 2"\neval "$A"', {"b": 1, "c": 2}),
+        ('A=(\n  --b 1 # one\n)\nx "${A[@]}"', {"b": 1}),
+        (': "${A:=1}"\nx --b $A --c ${B:-${C:-2}}', {"b": 1, "c": 2}),
+        ("f() {\n  local -i A=1\n  x --b $A\n}", {"b": 1}),
+        ("cat <<< hello\nN=$((1<<4))\n# cat <<EOF\nx --b 1", {"b": 1}),
+        ("ssh n bash -s <<'EOF'\nx --b 1\nEOF\ny --c 2", {"b": 1, "c": 2}),
+        ("ssh n 'x --b 1'\ntmux new -d 'y --c 2'", {"b": 1, "c": 2}),
+        ("[ $# -gt 0 ] && x a#b --b 1 # --c 2", {"b": 1, "c": None}),
+        ("# goes on \\\nx --b 1", {"b": 1}),
+        ("x --env=B=1 -e C=2", {"b": "1", "c": "2"}),
+        ("#SBATCH --nodes=2 # two\nx", {"nodes": 2}),
+        ("python x.py +a.b=1 a.d.c=2", {"b": 1, "c": 2}),
+        ("A=xx\n" + "A=$A$A\n" * 60 + "x --b 1", {"b": 1}),
     ],
-    ids=["variables", "the last value", "a long text", "commands in a text", "and in that", "a quote in prose"],
+    ids=[
+        *("variables", "the last value", "a long text", "commands in a text", "and in that", "a quote in prose"),
+        *("options in a variable", "a command in one", "an array", "defaults that are set", "local", "no document"),
+        *("a document for a shell", "a text for another shell", "a hash", "a comment joins nothing", "a container's"),
+        *("a directive", "overrides", "one that holds itself"),
+    ],
 )
 def test_what_a_shell_makes_of_a_script(text, expected):
     found = values(text, "a.sh")
