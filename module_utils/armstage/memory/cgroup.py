@@ -1,6 +1,6 @@
 """What the cgroup of a process lets it use: the limit of a Slurm job, a container or a systemd unit.
 
-Documentation/admin-guide/cgroup-v2.rst (memory.max) and cgroup-v1/memory.rst (memory.limit_in_bytes).
+Documentation/admin-guide/cgroup-v2.rst (memory.max, memory.high) and cgroup-v1/memory.rst (memory.limit_in_bytes).
 """
 
 from __future__ import annotations
@@ -14,16 +14,24 @@ from ..errors import ArmstageError
 from ..files import read_text
 
 FOLDER = "sys/fs/cgroup"
+V2_NAMES = ("memory.max", "memory.high")
 UNLIMITED = 1 << 60
 """From here on a v1 limit is none: without one it shows the largest number of pages there can be."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The lowest limit above a process: ``size`` in bytes, and the file that says it."""
+    """The lowest limit above a process: ``size`` in bytes, and the file that says it.
+
+    One of memory.high is ``soft``: above it a program is slowed down, not ended.
+    """
 
     size: int
     file: str
+
+    @property
+    def soft(self) -> bool:
+        return self.file.endswith("/memory.high")
 
 
 def memory_limit(root: str = "/") -> Limit | None:
@@ -39,15 +47,15 @@ def _files(root: str) -> Iterator[str]:
         match = re.fullmatch(r"\d+:([^:]*):(/.*)", line)
         if match is None or (match[1] and "memory" not in match[1].split(",")):
             continue
-        folder, name = (f"{FOLDER}/memory", "memory.limit_in_bytes") if match[1] else (FOLDER, "memory.max")
+        folder, names = (f"{FOLDER}/memory", ("memory.limit_in_bytes",)) if match[1] else (FOLDER, V2_NAMES)
         parts = [part for part in match[2].split("/") if part not in ("", "..")]
         for length in range(len(parts), -1, -1):
-            yield "/".join([folder, *parts[:length], name])
+            yield from ("/".join([folder, *parts[:length], name]) for name in names)
 
 
 def _read(root: str, file: str) -> Limit | None:
     text = _text(os.path.join(root, file)).strip()
-    if not text.isdigit() or int(text) >= UNLIMITED:
+    if not re.fullmatch(r"\d{1,19}", text, re.ASCII) or int(text) >= UNLIMITED:
         return None  # "max", or no such file
     return Limit(int(text), f"/{file}")
 

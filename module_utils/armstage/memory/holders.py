@@ -13,6 +13,7 @@ from ..files import read_text
 DAEMONS = ("nvidia-persistenced", "nvidia-smi", "nv-hostengine", "nv-fabricmanager", "nvidia-imex", "dcgm-exporter")
 """Services that keep a device open all day without running anything on it."""
 
+MODESET = "/dev/nvidia-modeset"
 COMM_LENGTH = 15
 """The kernel cuts a process's name here (TASK_COMM_LEN - 1): `VLLM::EngineCor`."""
 
@@ -31,8 +32,16 @@ class Holder:
         """Whether it may be computing: CUDA opens nvidia-uvm, a display nvidia-modeset, a daemon neither."""
         if any(device.startswith("/dev/nvidia-uvm") for device in self.devices):
             return True
-        daemon = self.name in {name[:COMM_LENGTH] for name in DAEMONS}
-        return not daemon and "/dev/nvidia-modeset" not in self.devices
+        return not self._daemon and MODESET not in self.devices
+
+    @property
+    def display(self) -> bool:
+        """Whether it draws on a screen."""
+        return not self._daemon and MODESET in self.devices
+
+    @property
+    def _daemon(self) -> bool:
+        return self.name in {name[:COMM_LENGTH] for name in DAEMONS}
 
     def as_dict(self) -> dict[str, object]:
         return {"pid": self.pid, "name": self.name, "uid": self.uid, "devices": list(self.devices), "busy": self.busy}

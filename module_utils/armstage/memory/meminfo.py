@@ -203,20 +203,20 @@ def huge_pages(counters: Mapping[str, int]) -> int:
 def parse_meminfo(text: str) -> dict[str, int]:
     """Counters of /proc/meminfo or of a node's meminfo: bytes, or pages for HugePages_*."""
     counters = {}
-    for match in re.finditer(r"^(?:Node\s+\d+\s+)?([\w()]+):\s+(\d+)\s*([kKMG]?)B?\s*$", text, re.MULTILINE):
+    for match in re.finditer(r"^(?:Node\s+\d+\s+)?([\w()]+):\s+(\d{1,18})\s*([kKMG]?)B?\s*$", text, re.MULTILINE):
         counters[match[1]] = int(match[2]) * UNITS[match[3].lower()]
     return counters
 
 
 def parse_arcstats(text: str) -> int | None:
     """Bytes in the ZFS cache, from /proc/spl/kstat/zfs/arcstats."""
-    match = re.search(r"^size\s+\d+\s+(\d+)\s*$", text, re.MULTILINE)
+    match = re.search(r"^size\s+\d+\s+(\d{1,18})\s*$", text, re.MULTILINE)
     return int(match[1]) if match else None
 
 
 def parse_buddyinfo(text: str) -> list[FreeBlocks]:
     """Free blocks of each zone, from /proc/buddyinfo."""
-    found = re.finditer(r"^Node\s+(\d+), zone\s+(\S+)((?:\s+\d+)+)\s*$", text, re.MULTILINE)
+    found = re.finditer(r"^Node\s+(\d+), zone\s+(\S+)((?:\s+\d{1,18})+)\s*$", text, re.MULTILINE)
     return [FreeBlocks(int(match[1]), match[2], tuple(map(int, match[3].split()))) for match in found]
 
 
@@ -266,14 +266,14 @@ def _nodes(root: str) -> tuple[Node, ...]:
 
 def _sysctls(root: str) -> dict[str, int]:
     values = {name: _text(os.path.join(root, "proc/sys/vm", name)).strip() for name in SYSCTLS}
-    return {name: int(value) for name, value in values.items() if value.isdigit()}
+    return {name: int(value) for name, value in values.items() if re.fullmatch(r"\d{1,18}", value, re.ASCII)}
 
 
 def _zram(root: str) -> int:
     """Bytes that swap in zram takes: the third number of mm_stat (Documentation/admin-guide/blockdev/zram.rst)."""
     folder = os.path.join(root, "sys/block")
     stats = [_text(f"{folder}/zram{number}/mm_stat").split() for number in _numbered(folder, "zram")]
-    return sum(int(stat[2]) for stat in stats if len(stat) > 2 and stat[2].isdigit())
+    return sum(int(stat[2]) for stat in stats if len(stat) > 2 and stat[2].isdecimal())
 
 
 def _unified_gpu(root: str) -> str:

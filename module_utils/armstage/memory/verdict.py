@@ -20,6 +20,9 @@ MUCH = 0.25
 HELD_BACK = 0.02
 """Share of all memory that the kernel's watermarks hold back before it is worth a line; by default 0.3 %."""
 
+HOLDING = ("min_free_kbytes", "watermark_scale_factor")
+"""The sysctls that these watermarks are worked out from."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -144,6 +147,7 @@ def _hint(answer: str, memory: Memory, holders: Sequence[Holder]) -> str:
 def _notes(memory: Memory) -> tuple[str, ...]:
     """What does not change by dropping and yet explains the numbers."""
     total = memory.total
+    holding = [f"vm.{name}={memory.sysctls[name]}" for name in HOLDING if name in memory.sysctls]
     gpu_file_pages = [(node.number, node.file_pages) for node in memory.gpu_nodes if node.file_pages]
     notes = [
         (
@@ -153,9 +157,8 @@ def _notes(memory: Memory) -> tuple[str, ...]:
         ),
         (
             memory.held_back > HELD_BACK * total,
-            f"vm.min_free_kbytes={memory.sysctls.get('min_free_kbytes')} and"
-            f" vm.watermark_scale_factor={memory.sysctls.get('watermark_scale_factor')}"
-            f" hold at least {gib(memory.held_back)} back from MemAvailable",
+            f"{' and '.join(holding)} hold{'' if len(holding) > 1 else 's'} at least"
+            f" {gib(memory.held_back)} back from MemAvailable",
         ),
         (
             memory.arc is not None,

@@ -67,7 +67,7 @@ def _link(context: Context, device: str) -> Link:
         interface,
         "ACTIVE" in context.text(f"{folder}/ports/1/state"),
         bool(interface) and context.text(f"{INTERFACES}/{interface}/carrier") == "1",
-        int(mtu) if mtu.isdigit() else None,
+        int(mtu) if mtu.isdecimal() else None,
         context.text(f"{folder}/ports/1/rate"),
         tuple(_gids(context, f"{folder}/ports/1")),
     )
@@ -81,7 +81,7 @@ def _gids(context: Context, port: str) -> list[Gid]:
             address = ipaddress.IPv6Address(text)
         except ValueError:
             continue
-        if int(address) and name.isdigit():
+        if int(address) and name.isdecimal():
             kind = context.text(f"{port}/gid_attrs/types/{name}")
             found.append(Gid(int(name), str(address.ipv4_mapped or address), kind))
     return found

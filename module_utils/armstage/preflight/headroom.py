@@ -24,14 +24,16 @@ def check(context: Context) -> Finding:
     memory = context.memory
     needed = context.request.workload
     verdict = judge(memory, needed, holders=context.holders.busy)
+    limit = memory_limit(context.request.root)
     problems = [
         *_floor(memory, needed),
         *(_against_workload(verdict, needed) if needed else _alone(verdict, memory)),
-        *_limited(memory_limit(context.request.root), memory, needed),
+        *_limited(limit, memory, needed),
         *_fragmented(read_free_blocks(context.request.root), context.page_size),
     ]
     state = f"MemFree {gib(memory.free)} and MemAvailable {gib(memory.available)} of {gib(memory.total)}"
     state += f"; {verdict.limit} binds"
+    state += f"; this job may use {gib(limit.size)} of it" if limit and limit.size < memory.total else ""
     enough = f", at or above the {gib(needed)} needed" if needed else ""
     counters = ("MemTotal", "MemFree", "MemAvailable", "Cached", "AnonPages", "Shmem")
     fine = Finding(
@@ -98,10 +100,11 @@ def _alone(verdict: Verdict, memory: Memory) -> Iterator[Finding]:
 def _limited(limit: Limit | None, memory: Memory, needed: int | None) -> Iterator[Finding]:
     """Less for this job than the node has."""
     if limit is not None and limit.size < min(needed or 0, memory.total):
+        does = "slows programs down" if limit.soft else "ends programs"
         yield Finding(
             WARN,
-            f"{gib(needed or 0)} are needed, and this job's own memory is limited to {gib(limit.size)}: the kernel ends"
-            " programs that go above it, such as one that reads its weights through the CPU",
+            f"{gib(needed or 0)} are needed, and this job's own memory is limited to {gib(limit.size)}: the kernel"
+            f" {does} that go above it, such as one that reads its weights through the CPU",
             "Ask for more: sbatch --mem=0 gives all of the node, docker run takes --memory",
             limit.file,
         )

@@ -49,7 +49,7 @@ def check(context: Context) -> Finding:
     small = [each for each in tenants if is_small(each, total)]
     problems = list(_problems([each for each in tenants if each not in small], total, source))
     if small:
-        detail = f"{listed(small)}: small or capped"
+        detail = "; ".join([f"{listed(small)}: small or capped", *([blind] if blind else [])])
     elif blind:
         detail = "no other process is seen on the GPU, but " + blind[0].lower() + blind[1:]
     else:
@@ -63,12 +63,13 @@ def find(context: Context) -> list[Tenant]:
     listed_by_driver = {entry["pid"]: entry for entry in context.driver["processes"]}
     holders = {holder.pid: holder for holder in context.holders.found}
     tenants = []
-    for pid in sorted({*listed_by_driver, *(pid for pid, holder in holders.items() if holder.busy)} - own):
+    held = {pid for pid, holder in holders.items() if holder.busy or holder.display}
+    for pid in sorted({*listed_by_driver, *held} - own):
         entry, holder = listed_by_driver.get(pid, {}), holders.get(pid)
-        if holder and not holder.busy and entry.get("type") != "C" and not entry.get("used_memory_mib"):
+        if holder and pid not in held and entry.get("type") != "C" and not entry.get("used_memory_mib"):
             continue
         name = os.path.basename(entry.get("name") or (holder.name if holder else "?"))
-        graphics = entry.get("type") == "G" or bool(holder and "/dev/nvidia-modeset" in holder.devices and not entry)
+        graphics = entry.get("type") == "G" or bool(holder and holder.display and not entry)
         tenants.append(Tenant(pid, name, entry.get("used_memory_mib"), graphics, cap_of(command_line(context, pid))))
     return tenants
 
@@ -86,14 +87,14 @@ def command_line(context: Context, pid: int) -> list[str]:
 
 
 def cap_of(arguments: Sequence[str]) -> float | None:
-    """The share of the memory that a command line promises not to exceed."""
+    """The share of the memory that a command line promises not to exceed: of an option given twice the last counts."""
+    cap = None
     for position, argument in enumerate(arguments):
         option, equals, value = argument.partition("=")
         if option in CAPS:
             text = value if equals else next(iter(arguments[position + 1 :]), "")
-            if re.fullmatch(r"0?\.\d+|1(\.0+)?", text):
-                return float(text)
-    return None
+            cap = float(text) if re.fullmatch(r"0?\.\d+|1(\.0+)?", text) else None
+    return cap
 
 
 def memory_mib(context: Context) -> int:

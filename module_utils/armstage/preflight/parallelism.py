@@ -7,6 +7,7 @@ was measured differs by workload. So it is not forbidden; what was measured, by 
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -115,7 +116,7 @@ def _variables(context: Context, settings: Sequence[Setting], up: Sequence[Link]
             hint = f"NCCL_IB_HCA={','.join(devices)}"
             yield Finding(WARN, f"NCCL_IB_HCA=`{chosen.value}` ({chosen.where}) {which}", hint, known["halves_source"])
     index = given.get("nccl_ib_gid_index")
-    if index and str(index.value).isdigit():
+    if index and re.fullmatch(r"\d{1,5}", str(index.value)):
         wrong = [link.device for link in up if int(index.value) not in [gid.index for gid in link.gids if gid.usable]]
         if wrong:
             detail = f"NCCL_IB_GID_INDEX=`{index.value}` ({index.where}) is no RoCE v2 IPv4 GID of {quoted(wrong)}"

@@ -67,9 +67,8 @@ def judge(samples: Sequence[Sample], platform: str, seconds: float, source: str)
         where = f" of GPU {', '.join(map(str, dumb))}" if len(gpus) > 1 else ""
         detail = f"neither the reasons{where} for a lower clock nor the times of slowdown are reported here"
         return Finding(SKIP, "; ".join(filter(None, [detail, now])), source=source, facts=facts, data=data)
-    unproven = (
-        "" if seconds else "; an idle moment proves nothing about load: --sample 600 beside a running program does"
-    )
+    moment = "an idle moment proves nothing about load" if idle else "one moment proves little about load"
+    unproven = "" if seconds else f"; {moment}: --sample 600 beside a running program does"
     found = worst(problems, Finding(PASS, now + unproven, source=source, facts=facts, data=data))
     return found if not problems else replace(found, detail=f"{found.detail}; {now}")
 

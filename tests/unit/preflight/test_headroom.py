@@ -124,6 +124,32 @@ def test_the_limit_of_a_job_is_held_against_its_workload(spark, limit, needed, s
     assert ("this job's own memory is limited to 16.0 GiB" in found.detail) == (status == "WARN")
 
 
+def test_a_limit_from_which_on_a_job_is_slowed_down(spark):
+    spark.put("proc/self/cgroup", "0::/\n")
+    spark.put("sys/fs/cgroup/memory.high", f"{16 * GIB}\n")
+    found = spark.look("G3", workload=90 * GIB)
+    assert (found.status, found.source) == ("WARN", "/sys/fs/cgroup/memory.high")
+    assert "the kernel slows programs down that go above it" in found.detail
+
+
+def test_a_limit_is_said_where_no_workload_is(spark):
+    spark.put("proc/self/cgroup", "0::/\n")
+    spark.put("sys/fs/cgroup/memory.max", f"{2 * GIB}\n")
+    assert "this job may use 2.0 GiB of it" in spark.look("G3").detail
+
+
+def test_only_the_sysctls_that_could_be_read_are_said(spark):
+    spark.put("proc/sys/vm/min_free_kbytes", f"{4 * 2**20}\n")
+    detail = spark.look("G3").detail
+    assert "vm.min_free_kbytes=4194304 holds at least" in detail
+    assert "None" not in detail
+
+
+def test_a_number_too_long_to_be_one(spark):
+    spark.put("proc/meminfo", f"MemTotal: 127600816 kB\nMemFree: {'9' * 5000} kB\n")
+    assert "Expected `MemFree:`" in spark.look("G3").detail
+
+
 @pytest.mark.parametrize(("page_size", "counts", "status"), [
     (4096, [9] * 10 + [0], "WARN"), (4096, [0] * 10 + [1], "PASS"),
     (65536, [9] * 6 + [0] * 8, "WARN"), (65536, [0] * 6 + [1] + [0] * 7, "PASS"),

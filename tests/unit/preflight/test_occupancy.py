@@ -53,6 +53,11 @@ class TestOthers:
         assert found.status == "INFO"
         assert "`Xorg` (pid 3094, 43 MiB)" in found.detail
 
+    def test_a_display_that_the_driver_does_not_list_is_named_too(self, spark):
+        spark.process(77, "Xorg", devices=("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-modeset"))
+        found = spark.look("G6")
+        assert (found.status, found.detail) == ("INFO", "`Xorg` (pid 77): small or capped")
+
     def test_a_daemon_that_keeps_the_device_open_is_nobody(self, spark):
         spark.process(900, "nvidia-persistenced", devices=("/dev/nvidiactl", "/dev/nvidia0"))
         assert spark.look("G6").status == "PASS"
@@ -66,6 +71,7 @@ class TestOthers:
             (["--gpu-memory-utilization=0.3"], 0.3),
             (["--mem_fraction_static", "1"], 1.0),
             (["--gpu-memory-utilization", "7"], None),
+            (["--gpu-memory-utilization", "0.2", "--port", "80", "--gpu-memory-utilization=0.9"], 0.9),
         ],
     )
     def test_caps(self, words, cap):

@@ -129,6 +129,10 @@ class TestSampled:
         assert found.status == "SKIP"
         assert "nothing is proven" in found.detail
 
+    def test_a_busy_moment_is_not_called_idle(self, spark):
+        found = spark.spark(sensors="0, 51, 15.02, 2424, 3003, 95, 0x0000000000000000, 0, 0, 0").look("G4")
+        assert (found.status, "one moment proves little about load: --sample" in found.detail) == ("PASS", True)
+
     def test_idle_samples_do_not_hide_the_busy_ones(self):
         assert self.judge(IDLE, STUCK, IDLE).status == "FAIL"
 
