@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -16,7 +18,7 @@ def read_text(path: str | Path, limit: int = 1024 * 1024) -> str | None:
     and cannot be read.
     """
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_open) as file:
             return file.read(limit).decode("utf-8", "backslashreplace")
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -25,6 +27,15 @@ def read_text(path: str | Path, limit: int = 1024 * 1024) -> str | None:
             f"Failed to read `{path}`: {error.strerror or error}",
             hint=f"Check who may read it: ls -l {path}",
         ) from error
+
+
+def _open(path: str, flags: int) -> int:
+    """Open a file for reading, and no FIFO, at which one would wait for who writes into it."""
+    handle = os.open(path, flags | os.O_NONBLOCK)
+    if stat.S_ISFIFO(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is a FIFO, not a file")
+    return handle
 
 
 def write_atomic(path: str | Path, content: str | bytes, mode: int = 0o644) -> None:

@@ -67,20 +67,22 @@ def site_packages(env: str) -> str:
     return found[0]
 
 
-def installed(folder: str) -> dict[str, Distribution]:
+def installed(folder: str, unfinished: list[str] | None = None) -> dict[str, Distribution]:
     """Every distribution in a site-packages folder, by normalised name.
 
     Of duplicates the last in the order of folder names is reported. Raises ArmstageError for a
-    folder that cannot be listed and for a dist-info without name and version.
+    folder that cannot be listed and for a dist-info without name and version, which is noted
+    in ``unfinished`` instead where that is given.
     """
     found: dict[str, Distribution] = {}
     for path in _dist_info(folder):
         headers = _headers(path, "METADATA")
         if not headers.get("Name") or not headers.get("Version"):
-            raise ArmstageError(
-                f"`{path}/METADATA` holds no Name and Version: the installation was not finished",
-                hint=f"Install the distribution again, or remove `{path}`",
-            )
+            message = f"`{path}/METADATA` holds no Name and Version: the installation was not finished"
+            if unfinished is None:
+                raise ArmstageError(message, hint=f"Install the distribution again, or remove `{path}`")
+            unfinished.append(message)
+            continue
         name = normalise(headers["Name"][0])
         before = found.get(name)
         found[name] = Distribution(
@@ -122,7 +124,9 @@ def _dist_info(folder: str) -> Iterator[str]:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise ArmstageError(f"Failed to list `{folder}`: {error.strerror}") from error
-    return (os.path.join(folder, name) for name in names if name.endswith(".dist-info"))
+    # What pip moves out of the way before it installs is named ``~orch-2.10.0.dist-info``: no one reads that.
+    found = (name for name in names if name.endswith(".dist-info") and not name.startswith("~"))
+    return (os.path.join(folder, name) for name in found)
 
 
 def _headers(dist_info: str, name: str) -> dict[str, list[str]]:

@@ -185,7 +185,7 @@ def _lost(folder: str, site: str) -> tuple[str, ...]:
 def _torchcodec(folder: str, site: str) -> Build:
     version = literals(os.path.join(folder, "version.py")).get("__version__")
     if version is None and os.path.isdir(site):
-        distribution = installed(site).get("torchcodec")
+        distribution = installed(site, unfinished=[]).get("torchcodec")
         version = distribution.version if distribution else None
     return Build(str(version or ""))
 

@@ -9,6 +9,7 @@ from ..elf.abi import as_numbers, glibc_offered, glibc_required, stack_refused
 from ..elf.loader import Library, Process
 from ..elf.reader import ElfFile, machine_if_whole
 from ..elf.words import listed
+from ..errors import ArmstageError
 from .context import ARCH, Context, shown
 from .model import FAIL, PASS, SKIP, WARN, Fact, Finding, worst
 
@@ -43,7 +44,7 @@ def check(context: Context) -> Finding:
         *_page_size(context, files),
         *_glibc(context, files, offered),
         *_stack(context, files, offered),
-        *_broken(broken),
+        *_broken([*broken, *_unfinished(context)]),
     ]
     required = _required(files)
     page = f"{context.page_size // 1024} KiB"
@@ -137,6 +138,14 @@ def _offered(context: Context) -> str | None:
         if process.open(path):
             return glibc_offered(process)
     return None
+
+
+def _unfinished(context: Context) -> list[str]:
+    """Distributions of which only a part is there; none in a folder that is no environment, as other checks say."""
+    try:
+        return context.unfinished if context.packages else []
+    except ArmstageError:
+        return []
 
 
 def _broken(broken: Sequence[str]) -> Iterator[Finding]:

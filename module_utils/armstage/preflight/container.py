@@ -32,6 +32,9 @@ CGROUP = re.compile(r"/(docker|libpod|crio|kubepods|containerd|lxc|machine\.slic
 NGC = re.compile(r"\.nv\d\d\.\d+|a0\+[0-9a-f]{7,}")
 """In a torch version: that of NVIDIA's images, ``2.10.0a0+b558c986e8.nv25.11``."""
 
+IMAGE_VERSION = re.compile(r"\d+\.\d+\.\d+a0\+")
+"""PYTORCH_VERSION of NVIDIA's images: ``2.10.0a0+b558c98``."""
+
 SYSTEM_SITES = ("/usr/local/lib", "/usr/lib")
 
 
@@ -101,7 +104,16 @@ def _more(names: list[str]) -> str:
 
 def _beside_image(context: Context, version: str) -> Iterator[Finding]:
     """NVIDIA's image with its own torch in the system's folders, and another torch in the environment."""
-    image = _image_torch(context)
+    image, own = _image_torch(context)
+    meant = context.request.environ.get("PYTORCH_VERSION", "")
+    if own and not image and IMAGE_VERSION.match(meant):
+        yield Finding(
+            WARN,
+            f"this is NVIDIA's image with torch {meant}, and torch {own} is in its place: something, such as a"
+            " `pip install vllm`, has replaced it, and what was built for the image's does not load with it",
+            "Start the image anew, and install what needs another torch into an environment of its own",
+            "PYTORCH_VERSION",
+        )
     if image and version and not NGC.search(version) and version != image:
         yield Finding(
             WARN,
@@ -112,12 +124,15 @@ def _beside_image(context: Context, version: str) -> Iterator[Finding]:
         )
 
 
-def _image_torch(context: Context) -> str:
+def _image_torch(context: Context) -> tuple[str, str]:
+    """The torch in the system's folders: (NVIDIA's, whatever is there), empty where there is none."""
+    own = ""
     for folder in SYSTEM_SITES:
         for python in context.listed(folder):
             path = context.below(f"{folder}/{python}/dist-packages/torch/version.py")
             if python.startswith("python3") and os.path.isfile(path):
                 found = str(literals(path).get("__version__") or "")
                 if NGC.search(found):
-                    return found
-    return ""
+                    return found, found
+                own = own or found
+    return "", own

@@ -166,8 +166,13 @@ class Context:
         return layout(self.env)
 
     @cached_property
+    def unfinished(self) -> list[str]:
+        """What is wrong with the distributions that are not among ``packages``."""
+        return []
+
+    @cached_property
     def packages(self) -> dict[str, Distribution]:
-        return installed(self.layout.site)
+        return installed(self.layout.site, self.unfinished)
 
     @cached_property
     def record(self) -> Release | None:

@@ -15,10 +15,14 @@ from ..elf.reader import ElfFile
 from ..elf.words import listed
 from .context import Context, shown
 from .model import FAIL, PASS, SKIP, WARN, Fact, Finding, worst
+from .torch_build import absent
 
 FOLLOWS_CUDA = re.compile(r"lib(cudart|nvrtc|cublas|cublasLt|cupti|nvJitLink|nvjpeg|npp\w+)\.so\.(\d+)(\.\d+)?")
 
 PACKAGE = re.compile(r"nvidia-(?P<library>[a-z0-9-]+?)-cu(?P<major>\d\d)")
+
+SINCE_13 = re.compile(r"nvidia-(cuda-runtime|cuda-nvrtc|cuda-cupti|cublas|nvjitlink|nvtx|npp|nvjpeg)|cuda-toolkit")
+"""Packages that from CUDA 13 on have no CUDA version in their names, and whose version is CUDA's (PyPI, 2026-08)."""
 
 NAMED_CUDA = re.compile(r"cu(?:da)?[_-]?(\d\d)\d?(?!\d)")
 """A CUDA version in a path: ``libbitsandbytes_cuda130.so``, ``nixl_cu12/_bindings.so``."""
@@ -32,7 +36,9 @@ NO_LINKS = "never link one CUDA major's library under the other's name: they are
 def check(context: Context) -> Finding:
     torch = context.layout.torch
     if torch is None:
-        return Finding(SKIP, f"torch is not installed in `{context.env}`, and with it no CUDA to hold against")
+        return Finding(SKIP, f"{absent(context)}, and with it no CUDA to hold against")
+    if not torch.version:
+        return Finding(SKIP, "not judged while torch is not whole (A3)")
     source = os.path.join(context.layout.site, "torch/version.py")
     if not torch.cuda:
         return Finding(
@@ -106,7 +112,11 @@ def _packages(context: Context, major: str) -> Iterator[Finding]:
         match = PACKAGE.fullmatch(name)
         if match:
             found.setdefault(match["library"], {})[match["major"]] = f"{name} {distribution.version}"
-    foreign = []
+    foreign = [
+        f"{name} {each.version}"
+        for name, each in context.packages.items()
+        if SINCE_13.fullmatch(name) and _major(each.version) not in (int(major), *range(13))
+    ]
     for library, packages in found.items():
         others = [package for number, package in packages.items() if number != major]
         if not others:
@@ -126,3 +136,8 @@ def _packages(context: Context, major: str) -> Iterator[Finding]:
     if foreign:
         detail = f"{listed(foreign)} {'are' if len(foreign) > 1 else 'is'} for another CUDA than torch's {major}"
         yield Finding(WARN, detail, "Remove what nothing needs with `uv pip uninstall`", context.layout.site)
+
+
+def _major(version: str) -> int:
+    match = re.match(r"\d{1,4}", version)
+    return int(match[0]) if match else 0

@@ -21,21 +21,24 @@ NAMES = ("flash-attn", "flash-attn-3", "flash-attn-4")
 
 MODULE = re.compile(r"flash_attn\w*\.(?P<tag>cpython-3\d+|abi3)?.*\.so")
 
-BUILT_FOR = re.compile(r"cu(?P<cuda>\d+)torch(?P<torch>\d+\.\d+)")
-"""In a local version: ``2.8.3+cu130torch2.9`` and ``2.8.3+cu12torch2.8cxx11abitrue``."""
+BUILT_FOR = {"cuda": re.compile(r"\+.*cu(\d+)"), "torch": re.compile(r"\+.*(?:torch|pt)(\d+\.\d+)")}
+"""In a local version: ``2.8.3+cu130torch2.9``, ``2.8.3+cu12torch2.8cxx11abitrue``, ``2.8.3+pt2.9.cu130``."""
+
+EXTENSIONS = {"flash-attn": r"flash_attn_2_cuda\..*so", "flash-attn-3": r"flash_attn_3/_C\..*so"}
+"""Without which the package does not import; the fourth is Python alone (its setup.py files, 2026-08)."""
 
 HINT = "Remove it, torch's own attention works without; or install one built for exactly this torch, CUDA and Python"
 
 
 def check(context: Context) -> Finding:
     installed = [context.packages[name] for name in NAMES if name in context.packages]
-    if not installed:
+    if not installed and not modules(context.layout.site):
         return Finding(INFO, "flash-attn is not installed; torch's own attention is used")
     torch = context.layout.torch
     if torch is None or not torch.cuda:
         return Finding(SKIP, "flash-attn is not judged without a CUDA build of torch (A3)")
-    named = " and ".join(f"{each.name} {each.version}" for each in installed)
-    fault = "; ".join(dict.fromkeys([*_names(context), *_modules(context)]))
+    named = " and ".join(f"{each.name} {each.version}" for each in installed) or "flash-attn without its metadata"
+    fault = "; ".join(dict.fromkeys([*_names(context), *_lacking(context), *_modules(context)]))
     facts = tuple(Fact(each.name, each.version, each.path) for each in installed)
     if fault and "unsloth" in context.packages:
         version = context.packages["unsloth"].version
@@ -53,13 +56,20 @@ def _names(context: Context) -> Iterator[str]:
     torch = context.layout.torch
     assert torch is not None
     for name in NAMES:
-        built = BUILT_FOR.search(context.packages[name].version if name in context.packages else "")
-        if built is None:
-            continue
-        if release(torch.version)[:2] != release(built["torch"])[:2]:
+        version = context.packages[name].version if name in context.packages else ""
+        built = {what: match[1] for what, pattern in BUILT_FOR.items() if (match := pattern.search(version))}
+        if "torch" in built and release(torch.version)[:2] != release(built["torch"])[:2]:
             yield f"built for torch {built['torch']}, here is {torch.version}"
-        if (torch.cuda or "").partition(".")[0] != built["cuda"][:2]:
+        if "cuda" in built and (torch.cuda or "").partition(".")[0] != built["cuda"][:2]:
             yield f"built for CUDA {built['cuda'][:2]}, here is {torch.cuda}"
+
+
+def _lacking(context: Context) -> Iterator[str]:
+    """A package whose extension module is not there: built without CUDA, or removed by halves."""
+    there = [os.path.relpath(path, context.layout.site) for path in modules(context.layout.site)]
+    for name, pattern in EXTENSIONS.items():
+        if name in context.packages and not any(re.fullmatch(pattern, path) for path in there):
+            yield f"{name} is there without its extension module `{pattern.partition(chr(92))[0]}`"
 
 
 def _modules(context: Context) -> Iterator[str]:

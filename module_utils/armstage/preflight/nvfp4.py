@@ -16,7 +16,7 @@ from ..torch_index import runs_on
 from .context import Context
 from .model import FAIL, PASS, SKIP, WARN, Fact, Finding, worst
 from .thresholds import WHEEL_ARCHITECTURES
-from .torch_build import family, tag
+from .torch_build import absent, family, tag
 
 FP4_SINCE = (10, 0)
 """The first compute capability with FP4 tensor cores: Blackwell (CUDA C++ Programming Guide, 2026-08-18)."""
@@ -35,7 +35,13 @@ def check(context: Context) -> Finding:
     if _pair(capability) < FP4_SINCE:
         return Finding(SKIP, f"{context.gpu_name} ({capability}) has no FP4: that came with 10.0", source="cuda_facts")
     facts = [context.driver_fact("gpus")]
+    if context.layout.torch is None or not context.layout.torch.version:
+        return Finding(SKIP, f"{absent(context)}: whether it has kernels for FP4 is not known", source="cuda_facts")
     problems = [*_build(context, capability)]
+    index = tag(family(context).get("torch", ""))
+    kernels = "this torch has kernels for it"
+    if index not in WHEEL_ARCHITECTURES:
+        kernels = f"which kernels torch {context.layout.torch.version} has is not known, it is of no wheel index"
     tool, origin = assembler(context)
     said = "triton is not installed, so that no kernel is compiled on the node"
     if tool:
@@ -44,7 +50,7 @@ def check(context: Context) -> Finding:
         said = f"`{os.path.basename(tool)}` of {origin} knows {target}"
     fine = Finding(
         PASS,
-        f"{context.gpu_name} ({capability}) has FP4, this torch has kernels for it, and {said}",
+        f"{context.gpu_name} ({capability}) has FP4, {kernels}, and {said}",
         source=tool or context.layout.site,
         facts=tuple(facts),
     )

@@ -10,7 +10,7 @@ from ..elf.environment import Build
 from ..elf.words import listed
 from ..files import read_text
 from ..versions import matches
-from ..wheels import literals, normalise
+from ..wheels import Distribution, literals, normalise
 from .context import Context
 from .model import FAIL, PASS, SKIP, WARN, Fact, Finding, worst
 from .thresholds import WHEEL_ARCHITECTURES
@@ -28,15 +28,26 @@ CPU_HINT = (
 def check(context: Context) -> Finding:
     torch = context.layout.torch
     if torch is None:
-        return next(_removed(context), Finding(SKIP, f"torch is not installed in `{context.env}`"))
+        return next(_removed(context), Finding(SKIP, absent(context)))
+    if not torch.version:
+        detail = f"`{context.layout.site}/torch` is no whole torch: its version.py is not there, or says no version"
+        return Finding(
+            FAIL, detail, "Remove that folder, and install torch again: `./armstage stage`", torch_file(context)
+        )
     versions = family(context)
-    source = os.path.join(context.layout.site, "torch/version.py")
+    source = torch_file(context)
     facts = [Fact(name, version, f"{context.layout.site}/{name}") for name, version in versions.items()]
     facts += [Fact("torch CUDA", torch.cuda or "none", source), context.driver_fact("cuda_version")]
     replaced = [*_removed(context), *_replaced(context, versions)]
     problems = [*_cpu(torch, source, replaced), *([] if context.cpu_torch else replaced)]
     if torch.cuda:
-        problems += [*_tags(versions), *_wants(context), *_driver(context, torch.cuda), *_kernels(context, versions)]
+        problems += [
+            *_twice(context),
+            *_tags(versions),
+            *_wants(context),
+            *_driver(context, torch.cuda),
+            *_kernels(context, versions),
+        ]
     others = listed(f"{name} {version}" for name, version in versions.items() if name != "torch")
     fine = Finding(
         PASS,
@@ -72,9 +83,55 @@ def _cpu(torch: Build, source: str, replaced: list[Finding]) -> Iterator[Finding
 
 
 def _removed(context: Context) -> Iterator[Finding]:
-    if context.layout.torch is None and context.record and "torch" in context.record.extra.get("installed", {}):
+    """A torch that was staged, or that its metadata say is installed, and whose files are not there."""
+    if context.layout.torch is not None:
+        return
+    installed = context.packages.get("torch")
+    if installed and editable(installed):
+        yield Finding(
+            WARN,
+            f"torch {installed.version} is an editable installation: its files lie elsewhere, and were not looked at",
+            "Install a wheel of it, so that it can be judged; `armstage-preflight --live` imports it as it is",
+            installed.path,
+        )
+    elif context.record and "torch" in context.record.extra.get("installed", {}):
         version = context.record.extra["installed"]["torch"]
         yield Finding(FAIL, f"torch {version} was staged here and is gone", STAGE_AGAIN, context.layout.site)
+    elif installed:
+        detail = f"`{installed.path}` says that torch {installed.version} is installed, and there is no torch beside it"
+        yield Finding(FAIL, detail, "Install it again: `uv pip install --reinstall torch`", installed.path)
+
+
+def absent(context: Context) -> str:
+    """How to say that there is no torch whose files could be looked at."""
+    installed = context.packages.get("torch")
+    if installed and editable(installed):
+        return f"torch {installed.version} is an editable installation, whose files are not in `{context.env}`"
+    return f"torch is not installed in `{context.env}`"
+
+
+def editable(distribution: Distribution) -> bool:
+    """Whether a distribution is a folder of sources (PEP 610, direct_url.json)."""
+    text = read_text(os.path.join(distribution.path, "direct_url.json")) or ""
+    return bool(re.search(r'"editable"\s*:\s*true', text))
+
+
+def torch_file(context: Context) -> str:
+    return os.path.join(context.layout.site, "torch/version.py")
+
+
+def _twice(context: Context) -> Iterator[Finding]:
+    """One installed over another that was not removed: pip, uv and torch then see either of both."""
+    for name in FAMILY:
+        distribution = context.packages.get(name)
+        if distribution and distribution.duplicates:
+            folders = listed(f"`{os.path.basename(path)}`" for path in (*distribution.duplicates, distribution.path))
+            yield Finding(
+                WARN,
+                f"{name} is installed more than once: {folders}",
+                f"Remove all of it, then install it again: `uv pip uninstall {name}`, until nothing is left",
+                context.layout.site,
+            )
 
 
 def _replaced(context: Context, versions: dict[str, str]) -> Iterator[Finding]:
@@ -112,16 +169,18 @@ def _tags(versions: dict[str, str]) -> Iterator[Finding]:
 def _wants(context: Context) -> Iterator[Finding]:
     """What torchvision and torchaudio say in their metadata about the torch they need."""
     torch = context.packages.get("torch")
+    # Of two the one that is imported counts, which may not be the one whose metadata is read.
+    there = family(context)["torch"] if torch is None or torch.duplicates else torch.version
     for name in FAMILY[1:]:
         distribution = context.packages.get(name)
         if torch is None or distribution is None:
             continue
         for condition in torch_conditions(read_text(os.path.join(distribution.path, "METADATA")) or ""):
-            if not matches(torch.version, condition):
+            if not matches(there, condition):
                 yield Finding(
                     FAIL,
-                    f"{name} {distribution.version} needs torch {condition}, and torch {torch.version} is installed",
-                    f"Install the {name} that goes with torch {torch.version}",
+                    f"{name} {distribution.version} needs torch {condition}, and torch {there} is installed",
+                    f"Install the {name} that goes with torch {there}",
                     distribution.path,
                 )
 

@@ -1,5 +1,7 @@
 """G1: CUDA 12 and 13 in one environment. G2: flash-attn. G7: NVFP4."""
 
+import shutil
+
 import pytest
 from elf.builder import Elf
 
@@ -76,6 +78,22 @@ class TestCudaAbi:
         staged.package("nvidia-cuda-runtime-cu12", "12.8.90")
         assert look_into("G1").status == "WARN"
 
+    @pytest.mark.parametrize(
+        ("name", "version", "status"),
+        [
+            ("nvidia-cuda-runtime", "13.0.96", "PASS"),
+            ("nvidia-cufft", "12.0.0.61", "PASS"),
+            ("nvidia-cuda-runtime", "14.0.1", "WARN"),
+            ("cuda-toolkit", "14.0", "WARN"),
+            ("nvidia-cuda-runtime", "0.0.1.dev5", "PASS"),
+        ],
+    )
+    def test_packages_that_have_no_cuda_in_their_names(self, look_into, staged, name, version, status):
+        """From CUDA 13 on; cuFFT, cuSOLVER and cuSPARSE have versions of their own, and 0.0.1 are empty."""
+        staged.package(name, version)
+        found = look_into("G1")
+        assert (found.status, f"{name} {version}" in found.detail) == (status, status == "WARN"), found.detail
+
 
 class TestFlashAttention:
     @pytest.fixture
@@ -87,6 +105,7 @@ class TestFlashAttention:
             undefined=(),
         ):
             staged.package("flash-attn", version)
+            (staged.site / module).parent.mkdir(exist_ok=True)
             Elf(needed=[*needed, "libc.so.6"], undefined=list(undefined)).write(staged.site / module)
 
         return call
@@ -105,6 +124,9 @@ class TestFlashAttention:
         [
             ({"version": "2.8.3+cu130torch2.10"}, "built for torch 2.10, here is 2.11.0+cu130"),
             ({"version": "2.8.3+cu12torch2.11cxx11abitrue"}, "built for CUDA 12, here is 13.0"),
+            ({"version": "2.8.3+pt2.10cu130"}, "built for torch 2.10, here is 2.11.0+cu130"),
+            ({"version": "2.8.3+torch2.11.cu128"}, "built for CUDA 12, here is 13.0"),
+            ({"version": "2.8.3", "module": "flash_attn/x.so"}, "without its extension module `flash_attn_2_cuda`"),
             (
                 {"version": "2.8.3", "module": "flash_attn_2_cuda.cpython-311-aarch64-linux-gnu.so"},
                 "for Python 3.11, here is 3.12",
@@ -120,6 +142,12 @@ class TestFlashAttention:
         install(**options)
         found = look_into("G2")
         assert (found.status, word in found.detail) == ("FAIL", True), found.detail
+
+    def test_files_without_metadata_are_judged_too(self, look_into, install, staged):
+        install("2.8.3", undefined=["_ZNK3c1010TensorImpl28materialize_cow_storageEv"])
+        shutil.rmtree(next(staged.site.glob("flash_attn-*.dist-info")))
+        found = look_into("G2")
+        assert (found.status, "flash-attn without its metadata can't load" in found.detail) == ("FAIL", True)
 
     def test_unsloth_overrides_a_broken_one(self, look_into, install, staged):
         install("2.8.3+cu130torch2.10")
@@ -186,6 +214,21 @@ exit 255
         other.write_text(self.PTXAS.format(known="sm_121a"))
         other.chmod(0o755)
         assert look_into("G7", {"TRITON_PTXAS_BLACKWELL_PATH": str(other)}).status == "PASS"
+
+    def test_a_build_of_no_index_is_not_said_to_have_kernels(self, look_into, host, staged):
+        host.spark()
+        (staged.site / "torch/version.py").write_text("__version__ = '2.10.0a0+b558c98.nv25.11'\ncuda = '13.0'\n")
+        found = look_into("G7")
+        assert (found.status, "which kernels torch 2.10.0a0+b558c98.nv25.11 has is not known" in found.detail) == (
+            "PASS",
+            True,
+        )
+
+    def test_without_torch(self, look_into, host, staged):
+        host.spark()
+        shutil.rmtree(staged.site / "torch")
+        shutil.rmtree(staged.site / "torch-2.11.0.dist-info")
+        assert look_into("G7").status == "SKIP"
 
     def test_a_build_without_kernels(self, look_into, host, staged):
         host.spark()

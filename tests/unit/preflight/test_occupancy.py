@@ -252,6 +252,12 @@ class TestContainer:
         staged.package("torch", "2.10.0")
         assert look_into("G9").status == "INFO"
 
+    def test_nvidias_torch_that_was_replaced_in_its_image(self, host):
+        host.put("usr/local/lib/python3.12/dist-packages/torch/version.py", "__version__ = '2.9.0+cu128'\n")
+        found = host.look("G9", {"PYTORCH_VERSION": "2.10.0a0+b558c98"})
+        assert (found.status, "torch 2.9.0+cu128 is in its place" in found.detail) == ("WARN", True)
+        assert host.look("G9", {"PYTORCH_VERSION": "2.9.0"}).status == "INFO"
+
     def test_a_torch_of_ones_own_in_nvidias_image(self, look_into, host):
         host.put(
             "usr/local/lib/python3.12/dist-packages/torch/version.py", "__version__ = '2.10.0a0+b558c986e8.nv25.11'\n"

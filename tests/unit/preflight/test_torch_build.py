@@ -2,6 +2,7 @@
 
 import ast
 import os
+import shutil
 import sys
 
 import pytest
@@ -139,6 +140,63 @@ def test_a_node_whose_gpus_are_hidden(look_into, host):
 )
 def test_the_tag_of_a_build(version, expected):
     assert tag(version) == expected
+
+
+class TestWhatIsLeftOfAnInstallation:
+    """Folders that pip, uv and people leave behind: what is imported counts, not what a name says."""
+
+    @staticmethod
+    def leave(staged, folder, text):
+        (staged.site / folder).mkdir(exist_ok=True)
+        (staged.site / folder / "METADATA").write_text(text)
+
+    def test_what_pip_moved_out_of_the_way(self, look_into, staged):
+        self.leave(staged, "~orch-2.10.0.dist-info", "Name: torch\nVersion: 2.10.0\n\n")
+        assert look_into("A3").status == "PASS"
+
+    def test_one_version_over_another(self, look_into, staged):
+        self.leave(staged, "torch-2.9.1.dist-info", "Name: torch\nVersion: 2.9.1\n\n")
+        found = look_into("A3")
+        assert found.status == "WARN", found.detail
+        assert found.detail == "torch is installed more than once: `torch-2.11.0.dist-info` and `torch-2.9.1.dist-info`"
+        assert "uv pip uninstall torch" in found.hint
+
+    @pytest.mark.parametrize("text", ["", "\0", "Name: foo\n", "Version: 1\n\nName: foo\n"])
+    def test_an_unfinished_one_is_named_and_hides_nothing_else(self, look_into, staged, text):
+        self.leave(staged, "foo-1.0.dist-info", text)
+        (staged.site / "torch/version.py").write_text("__version__ = '2.11.0+cpu'\ncuda = None\n")
+        assert look_into("A3").status == "FAIL"
+        found = look_into("A1")
+        assert (found.status, "foo-1.0.dist-info/METADATA` holds no Name and Version" in found.detail) == ("WARN", True)
+
+    def test_torch_without_its_folder(self, look_into, staged):
+        (staged.env / ".armstage.json").unlink()
+        shutil.rmtree(staged.site / "torch")
+        found = look_into("A3")
+        assert (found.status, "says that torch 2.11.0 is installed" in found.detail) == ("FAIL", True)
+
+    @pytest.mark.parametrize("text", [None, "cuda = '13.0'\n"])
+    def test_a_folder_without_torch_is_not_called_a_cpu_build(self, look_into, staged, text):
+        path = staged.site / "torch/version.py"
+        path.write_text(text) if text else path.unlink()
+        found = look_into("A3")
+        assert (found.status, "is no whole torch" in found.detail) == ("FAIL", True), found.detail
+        assert look_into("G1").status == "SKIP"
+
+    def test_an_editable_one_is_not_called_absent(self, look_into, staged):
+        (staged.env / ".armstage.json").unlink()
+        shutil.rmtree(staged.site / "torch")
+        url = '{"url": "file:///home/u/pytorch", "dir_info": {"editable": true}}'
+        (staged.site / "torch-2.11.0.dist-info/direct_url.json").write_text(url)
+        found = look_into("A3")
+        assert (found.status, "torch 2.11.0 is an editable installation" in found.detail) == ("WARN", True)
+        assert "is an editable installation" in look_into("G1").detail
+
+    def test_a_fifo_is_not_waited_for(self, look_into, staged):
+        (staged.site / "torch/version.py").unlink()
+        os.mkfifo(staged.site / "torch/version.py")
+        found = look_into("A3")
+        assert (found.status, "it is a FIFO, not a file" in found.detail) == ("WARN", True)
 
 
 def test_conditions_in_metadata():
