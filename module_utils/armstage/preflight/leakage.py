@@ -7,6 +7,7 @@ variables travel into the job with `sbatch --export=ALL`.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -56,10 +57,22 @@ MOST_MODULES = 200
 """Extension modules looked at below one entry of PYTHONPATH."""
 
 
+LOADERS = (
+    Variable("LD_PRELOAD", (), "the loader passes over it, and says so for every program that starts"),
+    Variable("LD_LIBRARY_PATH", (), "the loader passes over it, and what a job expects there is not found"),
+)
+"""Lists of libraries, and of folders of them, that travel with a login node's modules (ld.so(8))."""
+
+CPU_INDEX = re.compile(r"download\.pytorch\.org/whl/(?:\w+/)?cpu\b")
+CHOOSERS = ("UV_TORCH_BACKEND", "UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "PIP_INDEX_URL",
+            "PIP_EXTRA_INDEX_URL")  # fmt: skip
+"""Variables that choose where uv and pip take torch from (uv 0.10.0, pip 25; 2026-08-18)."""
+
+
 def check(context: Context) -> Finding:
     environ = context.request.environ
-    problems = [*_variables(context), *_path(context)]
-    looked = [variable.name for variable in VARIABLES]
+    problems = [*_variables(context), *_loaders(context), *_choosers(context), *_path(context)]
+    looked = [*(variable.name for variable in (*VARIABLES, *LOADERS)), *CHOOSERS]
     fine = Finding(
         PASS,
         f"no variable of conda, venv, uv or Python points elsewhere; what PATH finds is {context.machine}",
@@ -82,6 +95,33 @@ def _variables(context: Context) -> Iterator[Finding]:
             yield Finding(FAIL, detail, hint, variable.name)
         elif variable.name != "UV_PROJECT_ENVIRONMENT":  # a folder of the project's own, often not made yet
             yield Finding(WARN, f"{variable.name}=`{value}` is set: {variable.effect}", hint, variable.name)
+
+
+def _loaders(context: Context) -> Iterator[Finding]:
+    """Libraries for another machine; those of this one are a matter of the job's own."""
+    for variable in LOADERS:
+        value = context.request.environ.get(variable.name, "")
+        entries = [entry for entry in re.split(r"[:;\s]" if variable.name == "LD_PRELOAD" else "[:;]", value) if entry]
+        found = _foreign(context, (path for entry in entries for path in _libraries(entry)))
+        if found:
+            detail = f"{variable.name}=`{value}` leads to `{found[0]}`, which is for {found[1]}: {variable.effect}"
+            yield Finding(WARN, detail, UNSET.format(names=variable.name), variable.name)
+
+
+def _libraries(entry: str) -> Iterator[str]:
+    names = [name for name in _names(entry) if ".so" in name]
+    yield from (os.path.join(entry, name) for name in names[:MOST_MODULES])
+    if not names:
+        yield entry
+
+
+def _choosers(context: Context) -> Iterator[Finding]:
+    """What makes uv and pip install a torch without CUDA."""
+    for name in CHOOSERS:
+        value = context.request.environ.get(name, "")
+        if (name == "UV_TORCH_BACKEND" and value == "cpu") or CPU_INDEX.search(value):
+            detail = f"{name}=`{value}` is set: what is installed with it is a torch without CUDA"
+            yield Finding(WARN, detail, UNSET.format(names=name), name)
 
 
 def _is_ours(context: Context, name: str, value: str) -> bool:

@@ -1,5 +1,7 @@
 """A2: what travels from a login node into a job."""
 
+import os
+
 import pytest
 from elf.builder import Elf
 
@@ -86,3 +88,41 @@ class TestPath:
         (tmp_path / "bin/pip").write_text("#!/usr/bin/python3\n")
         (tmp_path / "bin/uv").symlink_to("/nonexistent")
         assert look_into("A2", {"PATH": f"::{tmp_path}/bin:/nonexistent:"}).status == "PASS"
+
+
+class TestLoader:
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("LD_PRELOAD", "{}/libx.so"),
+            ("LD_PRELOAD", "/nowhere.so {}/libx.so"),
+            ("LD_LIBRARY_PATH", "/nowhere::{}"),
+        ],
+    )
+    @pytest.mark.parametrize(("machine", "status"), [("x86_64", "WARN"), ("aarch64", "PASS")])
+    def test_libraries_of_another_machine(self, look_into, tmp_path, name, value, machine, status):
+        Elf(machine=machine, soname="libx.so").write(tmp_path / "libx.so")
+        found = look_into("A2", {name: value.format(tmp_path)})
+        assert (found.status, f"`{tmp_path}/libx.so`, which is for x86_64" in found.detail) == (
+            status,
+            status == "WARN",
+        )
+
+    def test_what_is_not_there_and_a_fifo(self, look_into, tmp_path):
+        os.mkfifo(tmp_path / "a.so")
+        assert look_into("A2", {"LD_PRELOAD": "/nowhere.so", "LD_LIBRARY_PATH": f":{tmp_path}:"}).status == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "status"),
+    [
+        ("UV_TORCH_BACKEND", "cpu", "WARN"),
+        ("UV_TORCH_BACKEND", "auto", "PASS"),
+        ("UV_DEFAULT_INDEX", "https://download.pytorch.org/whl/cpu", "WARN"),
+        ("UV_INDEX", "torch=https://download.pytorch.org/whl/nightly/cpu/", "WARN"),
+        ("PIP_EXTRA_INDEX_URL", "https://download.pytorch.org/whl/cu130", "PASS"),
+    ],
+)
+def test_what_makes_an_installer_take_a_torch_without_cuda(look_into, name, value, status):
+    found = look_into("A2", {name: value})
+    assert (found.status, f"{name}=`{value}` is set" in found.detail) == (status, status == "WARN")

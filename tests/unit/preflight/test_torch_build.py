@@ -74,6 +74,7 @@ def test_a_wheel_that_is_gone(look_into, staged):
     os.rename(staged.site / "torch", staged.site / "away")
     assert look_into("A3").detail == "torch 2.11.0 was staged here and is gone"
     (staged.env / ".armstage.json").unlink()
+    shutil.rmtree(staged.site / "torch-2.11.0.dist-info")
     assert look_into("A3").status == "SKIP"
 
 
