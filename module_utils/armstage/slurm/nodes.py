@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ArmstageError
+from .commands import hint_for
 
 # slurm.h, enum node_states.
 BASE_STATES = ("UNKNOWN", "DOWN", "IDLE", "ALLOCATED", "ERROR", "MIXED", "FUTURE")
@@ -208,16 +209,30 @@ def _from_json(text: str) -> Iterator[Node]:
         raise ArmstageError(f"Expected JSON of scontrol, but received: `{text.strip()[:80]}` ({error})") from error
     if "nodes" not in content:
         raise ArmstageError(
-            f"Expected JSON with `nodes`, but found: {', '.join(f'`{key}`' for key in content)}",
+            f"Expected JSON with `nodes`, but found: {', '.join(f'`{key}`' for key in content) or '`{}`'}",
             hint="sinfo groups nodes since Slurm 23.02: use `scontrol show node --json`",
         )
-    return (_node_from_json(entry) for entry in content["nodes"])
+    entries, errors = content["nodes"], content.get("errors")
+    if errors and not entries:
+        raise ArmstageError(
+            f"Expected nodes in scontrol's JSON, but it has none, and `errors`: `{json.dumps(errors)[:300]}`",
+            hint=hint_for(json.dumps(errors)),
+        )
+    if not isinstance(entries, list):
+        raise _no_node("a list as `nodes`", entries)
+    return (_node_from_json(entry) for entry in entries)
 
 
-def _node_from_json(entry: Mapping[str, Any]) -> Node:
-    gpus, types = count_gpus(entry.get("gres") or "")
-    state = entry.get("state") or "UNKNOWN"
-    words = ([state] if isinstance(state, str) else list(state)) + list(entry.get("state_flags") or ())
+def _no_node(expected: str, received: object) -> ArmstageError:
+    return ArmstageError(f"Expected {expected} in scontrol's JSON, but received: `{json.dumps(received)[:200]}`")
+
+
+def _node_from_json(entry: object) -> Node:
+    if not isinstance(entry, Mapping) or not (isinstance(entry.get("name"), str) and entry["name"]):
+        raise _no_node("a node with a `name`", entry)
+    gres = entry.get("gres")
+    gpus, types = count_gpus(",".join(map(str, gres)) if isinstance(gres, list) else _text(gres))
+    words = (*_list(entry.get("state")), *_list(entry.get("state_flags")))
     return Node(
         name=entry["name"],
         address=_text(entry.get("address")),
@@ -258,7 +273,7 @@ def count_gpus(gres: str) -> tuple[int, tuple[str, ...]]:
         name, *rest = entry.strip().split(":")
         if name != "gpu":
             continue
-        count = rest.pop() if rest and rest[-1].isdigit() else "1"
+        count = rest.pop() if rest and re.fullmatch(r"\d+", rest[-1], re.ASCII) else "1"
         total += int(count)
         types.update((word, None) for word in rest[:1] if word != "no_consume")
     return total, tuple(types)

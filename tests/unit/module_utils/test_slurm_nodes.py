@@ -1,5 +1,6 @@
 """Nodes as Slurm 20 to 25 print them, and each state that keeps one from taking work."""
 
+import json
 from dataclasses import asdict
 
 import pytest
@@ -84,6 +85,7 @@ def test_a_state_of_a_later_release_is_not_taken_for_a_free_node():
         ("gpu:a100:no_consume:2", 2, ("a100",)),
         ("(null)", 0, ()),
         ("shard:gb200:8", 0, ()),
+        ("gpu:a100:\N{SUPERSCRIPT TWO}", 1, ("a100",)),
     ],
 )
 def test_gpus_of_gres(gres, count, types):
@@ -105,6 +107,11 @@ def test_an_idle_node_comes_before_one_that_must_first_be_started_or_freed():
         ("slurm_load_node error\n", "slurm_load_node error"),
         ('{"sinfo": []}', "`sinfo`"),
         ('{"nodes": [', "JSON"),
+        ("{}", "found: `{}`"),
+        ('{"nodes": null}', "a list as `nodes` .* received: `null`"),
+        ('{"nodes": {"gb01": {"state": "idle"}}}', "a list as `nodes` .* `{.gb01"),
+        ('{"nodes": ["gb01"]}', "`name` .* received: `.gb01.`"),
+        ('{"nodes": [{"architecture": "aarch64"}]}', "`name` .* received: `{.architecture"),
     ],
 )
 def test_what_are_no_nodes_is_refused(text, words):
@@ -113,4 +120,22 @@ def test_what_are_no_nodes_is_refused(text, words):
 
 
 def test_a_cluster_without_nodes():
-    assert nodes.parse("") == nodes.parse("No nodes in the system\n") == []
+    assert (
+        nodes.parse("") == nodes.parse("No nodes in the system\n") == nodes.parse('{"nodes": [], "errors": []}') == []
+    )
+
+
+def test_an_error_within_the_json_is_no_cluster_without_nodes():
+    error = {"description": "slurm_load_node", "error_number": 1800, "error": "Unable to contact slurm controller"}
+    with pytest.raises(ArmstageError, match="Unable to contact slurm controller") as raised:
+        nodes.parse(json.dumps({"nodes": [], "errors": [error], "warnings": []}))
+    assert "scontrol ping" in raised.value.hint
+
+
+def test_lists_of_json_are_read_as_text_as_well():
+    entry = {"name": "gb01", "architecture": "aarch64", "partitions": ["all"]}
+    text = {**entry, "state": "idle", "state_flags": "DRAIN", "gres": "gpu:a:2(S:0,1),gpu:b:2(S:0,1)"}
+    lists = {**entry, "state": ["IDLE", "DRAIN"], "gres": ["gpu:a:2(S:0,1)", "gpu:b:2(S:0,1)"]}
+    (one,), (other,) = (nodes.parse(json.dumps({"nodes": [form]})) for form in (text, lists))
+    assert one == other
+    assert (one.gpus, one.states) == (4, ("IDLE", "DRAIN"))
