@@ -291,7 +291,15 @@ def _require_targets(desired: Desired, partial: Path, shown: str) -> None:
 def count_machines(folder: Path, wanted: str, shown: str) -> dict[str, int]:
     """The ELF files of a folder by machine. Raises ArmstageError for one that is not for ``wanted``."""
     counts: dict[str, int] = {}
-    for file, machine in find_elf(str(folder)):
+    try:
+        found = list(find_elf(str(folder)))
+    except ArmstageError as error:
+        said = error.message.replace(f"{folder}{os.sep}", "")
+        raise ArmstageError(
+            f"Expected whole files in `{shown}`, but {said}",
+            hint="Nothing was published: the archive itself holds it like this, so choose another",
+        ) from error
+    for file, machine in found:
         if wanted and machine != wanted:
             raise ArmstageError(
                 f"Expected {wanted} in `{shown}`, but `{os.path.relpath(file, folder)}` is for {machine}",

@@ -151,7 +151,8 @@ def is_trusted(url: str) -> bool:
     """Whether nobody on the way can change what this URL gives: TLS, this host, or a file."""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    loopback = host in ("localhost", "::1") or host.startswith("127.")
+    # Digits and dots alone: 127.example.org is a name that anyone may own.
+    loopback = host in ("localhost", "::1") or re.fullmatch(r"127(\.\d+){1,3}", host, re.ASCII) is not None
     return is_local(url) or parts.scheme.lower() == "https" or loopback
 
 

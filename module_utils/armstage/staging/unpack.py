@@ -39,6 +39,15 @@ RATIO_FREE = 256 * 1024 * 1024
 
 MAX_MEMBERS = 500_000
 MAX_LINK = 4096
+MAX_NAME = 255
+"""Bytes of one name that filesystems take."""
+
+MAX_PATH = 3072
+"""Bytes of a path below the release; Linux takes 4096 with the root in front of it."""
+
+MAX_DEPTH = 255
+"""Folders within folders; what walks a release later goes down as deep."""
+
 LAST_TIME = 1 << 33
 """A time stamp beyond any that filesystems hold."""
 
@@ -257,7 +266,17 @@ class _Unpacking:
         chosen = [part for part in self.layout.select.split("/") if part]
         if parts[: len(chosen)] != chosen or len(parts) == len(chosen):
             return None
-        return posixpath.join(self.layout.into.strip("/"), *parts[len(chosen) :])
+        place = posixpath.join(self.layout.into.strip("/"), *parts[len(chosen) :])
+        self._require_room_for(member, place)
+        return place
+
+    def _require_room_for(self, member: Member, place: str) -> None:
+        parts = os.fsencode(place).split(b"/")
+        longest = max(map(len, parts))
+        if longest > MAX_NAME:
+            raise self._refusal(member, f"a name in it has {longest} bytes, and filesystems take {MAX_NAME}")
+        if len(os.fsencode(place)) > MAX_PATH or len(parts) > MAX_DEPTH:
+            raise self._refusal(member, f"it lies {len(parts)} names deep, in a path of {len(place)} letters")
 
     def _make_folder(self, member: Member, place: str) -> None:
         """Make a folder and those above it, each a real one; what is in ``folders`` was made here."""
@@ -317,5 +336,6 @@ class _Unpacking:
         self.links[place] = target
 
     def _refusal(self, member: Member, why: str) -> Refused:
-        text = f"Refused `{self.shown}` for its member `{member.name}`: {why}"
+        name = member.name if len(member.name) <= MAX_NAME else f"{member.name[:MAX_NAME]}..."
+        text = f"Refused `{self.shown}` for its member `{name}`: {why}"
         return Refused(text.encode("utf-8", "backslashreplace").decode(), hint=HINT)

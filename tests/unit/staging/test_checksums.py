@@ -108,3 +108,9 @@ def test_nothing_is_fetched_without_a_digest(server, cache):
     with pytest.raises(ArmstageError, match="No digest is known"):
         fetch(server.put("/a.tar.gz", BODY), cache)
     assert server.requests == []
+
+
+@pytest.mark.parametrize("host", ["127.example.org", "localhost.example.org", "127.0.0.1.example.org"])
+def test_a_name_that_begins_as_this_host_does_is_another_host(cache, host):
+    with pytest.raises(ArmstageError, match=f"over TLS, but found `http://{host}/sums`"):
+        fetch("https://mirror.invalid/a", cache, sha256_url=f"http://{host}/sums")

@@ -46,6 +46,9 @@ HARMFUL = {
     "twice by another spelling": ([("a", b"1"), ("./a", b"2")], "./a", "another member has the same name"),
     "file and folder": ([("a", b"1"), ("a/b", b"2")], "a/b", "`a` is not a folder"),
     "folder and file": ([("a/b", b"1"), ("a", b"2")], "a", "another member has the same name"),
+    "a name too long": ([("a/" + "b" * 256, b"")], "a/" + "b" * 253 + "...", "256 bytes, and filesystems take 255"),
+    "a path too long": ([("/".join(["d" * 200] * 20), b"")], "d" * 200 + "/" + "d" * 54 + "...", "20 names deep"),
+    "folders without end": ([("d/" * 1500 + "f", b"")], "d/" * 127 + "d...", "1501 names deep"),
     "folder and link": ([("a/b", b"1"), ("a", "a/b")], "a", "another member has the same name"),
 }
 

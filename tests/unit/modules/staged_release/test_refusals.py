@@ -51,6 +51,11 @@ def test_a_file_for_another_machine_is_refused(refuse, source, program):
     refuse(source(program(machine="x86_64")), "Expected aarch64", "`uv` is for x86_64")
 
 
+def test_a_program_that_is_cut_off_within_the_archive_is_named_by_the_archive(refuse, source, tar):
+    result = refuse(source(tar({"uv-1.0/uv": b"\x7fELF\x02\x01"})), "`uv` is cut off in its ELF header")
+    assert ".partial" not in result["msg"] + result["hint"]
+
+
 def test_any_machine_where_none_is_asked_for(stage, source, program):
     assert stage(source(program(machine="x86_64")), elf_machine="")["release"]["elf"] == {"x86_64": 2}
 
