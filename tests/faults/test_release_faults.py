@@ -241,7 +241,7 @@ def mount_small(folder, size):
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", folder], check=True)
 
 
-def failure(desired):
+def failure(desired, stage=stage):
     try:
         stage(desired)
     except ArmstageError as error:
@@ -305,9 +305,10 @@ def test_a_second_run_on_a_read_only_root(root, tmp_path):
 def test_a_change_on_a_read_only_root_is_explained(root, tmp_path):
     stage(wish(root, archive(tmp_path, "0.9"), "0.9"))
     desired = wish(root, archive(tmp_path, "1.0"))
-    said = as_child(lambda: failure(desired), user=0, before=lambda: mount_read_only(root))
-    assert "Read-only file system" in said
-    assert str(root) in said
+    asked, said = as_child(
+        lambda: [failure(desired, predict), failure(desired)], user=0, before=lambda: mount_read_only(root)
+    )
+    assert asked == said == f"Failed to write in `{root}`: Read-only file system"
 
 
 @needs_root
@@ -316,8 +317,16 @@ def test_a_root_of_somebody_else_is_explained(root, tmp_path):
         folder.chmod(0o755)
     root.mkdir(mode=0o755)
     desired = wish(root, archive(tmp_path, "1.0"))
-    said = as_child(lambda: failure(desired))
-    assert f"Failed to make the folder `{root}/store`: Permission denied" in said
+    asked, said = as_child(lambda: [failure(desired, predict), failure(desired)])
+    assert asked == said
+    assert said.startswith(f"Failed to write in `{root}`: Permission denied for user `")
+
+
+def test_a_root_that_links_to_nowhere_is_explained_before_anything_is_written(root, tmp_path):
+    root.symlink_to("nowhere")
+    desired = wish(root, archive(tmp_path, "1.0"))
+    said = f"Failed to write in `{root}`: it is a link to `nowhere`, which is not there"
+    assert failure(desired, predict) == failure(desired) == said
 
 
 @needs_root

@@ -95,8 +95,18 @@ def machine_name(number: int, order: str, bits: int) -> str:
 
 
 def known_machine(name: str) -> str:
-    """A machine by any of its names, as ``uname -m`` prints it."""
-    return OTHER_NAMES.get(name.lower(), name.lower())
+    """A machine by any of its names, as ``uname -m`` prints it; empty for none.
+
+    Raises ArmstageError for a name that no file's machine has.
+    """
+    machine = OTHER_NAMES.get(name.lower(), name.lower())
+    known = {each for names in MACHINES.values() for each in names} | set(HALVED.values())
+    if machine and machine not in known:
+        raise ArmstageError(
+            f"Expected a machine in `elf_machine`, but received: `{name}`",
+            hint=f"Write it as `uname -m` does, one of: {', '.join(sorted(known))}",
+        )
+    return machine
 
 
 def machine_of(path: str) -> str | None:

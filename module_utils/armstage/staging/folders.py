@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import pwd
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import ArmstageError
@@ -31,6 +33,41 @@ def require_room(link: Path) -> None:
             f"Expected a folder or nothing at `{link.parent}`, but found a file",
             hint=f"Move it away, then run again: mv {link.parent} {link.parent}.before-armstage",
         )
+
+
+def require_writable(folders: Iterable[Path]) -> None:
+    """Raise ArmstageError where one of these folders can't be made, or written in once it is there; writes nothing."""
+    for folder in folders:
+        there = folder
+        while not os.path.lexists(there):
+            there = there.parent
+        why = _not_writable(there)
+        if why:
+            raise ArmstageError(
+                f"Failed to write in `{there}`{f' for `{folder}`' if folder != there else ''}: {why}",
+                hint=f"Give a root that this user may write in, or see who may write in this one: ls -ld {there}",
+            )
+
+
+def _not_writable(path: Path) -> str:
+    """Why nothing can be made in what stands at a path, in the kernel's words; empty where it can."""
+    if path.is_symlink() and not path.exists():
+        return f"it is a link to `{os.readlink(path)}`, which is not there"
+    if not path.is_dir():
+        return os.strerror(errno.ENOTDIR)
+    if os.access(path, os.W_OK | os.X_OK):
+        return ""
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        return os.strerror(errno.EROFS)
+    return f"{os.strerror(errno.EACCES)} for user {user_name()}"
+
+
+def user_name() -> str:
+    """This process's user, by name where the host knows one."""
+    try:
+        return f"`{pwd.getpwuid(os.geteuid()).pw_name}`"
+    except KeyError:
+        return f"`{os.geteuid()}`"
 
 
 def make_folder(path: Path) -> None:

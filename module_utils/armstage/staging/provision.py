@@ -16,7 +16,7 @@ from ..files import point_link
 from ..wheels import installed
 from .assemble import Assembled, assemble, compiler
 from .environment import Desired, Source
-from .folders import make_folder, require_room
+from .folders import make_folder, require_room, require_writable
 from .in_use import not_open
 from .progress import Reporter
 from .publish import Store, in_real_folder, relative_target
@@ -230,6 +230,9 @@ def predict(desired: Desired) -> Done:
     with _plain_errors(desired):
         observed = observe(desired)
         plan = make_plan(desired, observed)
+        if plan.changes:
+            store = Store(desired.root)
+            require_writable([store.root, store.store, (store.root / desired.link).parent])
         return Done(observed, plan, observed.current, unused(desired, plan))
 
 

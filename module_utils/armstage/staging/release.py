@@ -14,7 +14,7 @@ from ..errors import ArmstageError
 from ..files import point_link
 from .adapt import link_plain_sonames, replace_texts
 from .desired import Desired
-from .folders import make_folder, require_room
+from .folders import make_folder, require_room, require_writable
 from .in_use import not_open
 from .progress import Reporter
 from .publish import Store, in_real_folder, relative_target
@@ -202,7 +202,12 @@ def predict(desired: Desired) -> Done:
         observed = observe(desired)
         needed = desired.present and observed.current is None
         choice = choose(desired, observed.releases) if needed else Choice()
-        return Done(observed, choice, make_plan(desired, observed, choice), observed.current)
+        plan = make_plan(desired, observed, choice)
+        if plan.changes:
+            store = Store(desired.root)
+            caches = [store.cache] if plan.publish else []
+            require_writable([store.root, store.store, *caches, *((desired.root / link).parent for link in plan.links)])
+        return Done(observed, choice, plan, observed.current)
 
 
 def act(desired: Desired, predicted: Done, report: Reporter) -> Done:

@@ -13,7 +13,7 @@ from .fetch import Progress, fetch, locate
 from .probe import reach
 from .publish import Store
 from .record import Release
-from .transport import Limits, TransportError
+from .transport import Limits, TransportError, is_local, local_path
 
 CONNECT = 10.0
 """Seconds to connect at most; a host that takes longer is as good as down."""
@@ -54,6 +54,8 @@ def choose(desired: Desired, known: Iterable[Release]) -> Choice:
             return source.sha256, None
         limits = _limits(desired)
         where, digest = locate(source.url, source.sha256, source.sha256_url, desired.index_url, limits)
+        if is_local(where) and local_path(where).is_dir():
+            raise TransportError(f"Is a directory: `{local_path(where)}`")
         reach(where, limits, desired.index_url)
         return digest, None
 

@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import ssl
+import stat
 import time
 import urllib.error
 import urllib.request
@@ -231,9 +232,20 @@ def _response(answer: http.client.HTTPResponse, url: str, way: tuple[str, ...]) 
 
 def _open_local(url: str, offset: int) -> Response:
     path = local_path(url)
+    host = urlsplit(url).netloc if url.lower().startswith("file:") else ""
+    if host not in ("", "localhost"):
+        raise TransportError(
+            f"a file: address is of this host, and `{url}` names another, `{host}`",
+            hint="Write a path with three slashes in front: file:///path/of/the/file",
+        )
     try:
-        file = open(path, "rb")  # noqa: SIM115 - the Response closes it
-        size = os.fstat(file.fileno()).st_size
+        # Not blocking: a pipe that nobody writes to would be waited for without end.
+        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115 - the Response closes it
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            file.close()
+            raise TransportError(f"expected a file, but found a pipe or device: `{path}`")
+        size = status.st_size
         file.seek(min(offset, size))
     except OSError as error:
         raise TransportError(f"{error.strerror or error}: `{path}`") from error

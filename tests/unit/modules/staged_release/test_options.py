@@ -16,6 +16,7 @@ BAD_OPTIONS = {
     "target outside": ({"link_target": "../../x"}, "stays inside, but received: `../../x`"),
     "keep": ({"keep": -1}, "`keep` to be at least 0"),
     "timeout": ({"timeout": 0}, "`timeout` to be at least 1"),
+    "a machine of no file": ({"elf_machine": "arch64"}, "a machine in `elf_machine`, but received: `arch64`"),
     "no root": ({"dest": ""}, "a folder in `dest`, but received: ``"),
     "a blank root": ({"dest": " "}, "a folder in `dest`, but received: ` `"),
     "a root of nobody": ({"dest": "~nobody-of-this-name/x"}, "received: `~nobody-of-this-name/x`"),

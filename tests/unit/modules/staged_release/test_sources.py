@@ -1,5 +1,6 @@
 """Which source is used, and what is said of the others."""
 
+import os
 import shutil
 
 import pytest
@@ -68,3 +69,19 @@ def test_one_that_is_staged_is_available_whatever_the_sources_say(stage, source,
     stage(given, replace=[{"path": "README", "old": "x", "new": "y"}])
     result = stage(given, required=False, unreachable={given["url"]: "offline"}, check=True)
     assert result["available"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device", "other host"])
+def test_what_is_no_file_of_this_host_is_passed_over_in_check_mode_as_in_a_run(stage, source, program, tmp_path, kind):
+    os.mkfifo(tmp_path / "pipe")  # nobody writes to it
+    (tmp_path / "folder").mkdir()
+    place, why = {
+        "folder": (str(tmp_path / "folder"), "Is a directory"),
+        "pipe": (str(tmp_path / "pipe"), "expected a file, but found a pipe or device"),
+        "device": ("/dev/null", "expected a file, but found a pipe or device"),
+        "other host": ("file://srv/uv.tar.gz", "names another, `srv`"),
+    }[kind]
+    given = [{"url": place, "sha256": "1" * 64}, source(program())]
+    predicted = stage(*given, check=True)
+    assert why in predicted["skipped_sources"][0]["reason"]
+    assert same(predicted, stage(*given))
