@@ -217,7 +217,14 @@ def cuda_major(build: str) -> str:
 
 def _count_elf(folder: Path, machine: str) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for path, found in find_elf(str(folder)):
+    try:
+        files = list(find_elf(str(folder)))
+    except ArmstageError as error:
+        raise ArmstageError(
+            f"Expected whole files in every wheel, but {error.message.replace(f'{folder}{os.sep}', '')}",
+            hint="The wheel itself holds it like this: choose another version of what it belongs to",
+        ) from error
+    for path, found in files:
         if found != machine and found not in GPU_CODE:
             raise ArmstageError(
                 f"`{os.path.relpath(path, folder)}` is for {found}, expected {machine}",

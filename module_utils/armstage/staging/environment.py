@@ -31,6 +31,13 @@ LAYOUT = 1
 
 TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
+VERSIONS = r"(?:[<>]=?|===?|[!~]=)\s*[^\s,;()<>=!~]+"
+REQUIREMENT = re.compile(
+    rf"{NAME}\s*(?:\[\s*(?:{NAME}(?:\s*,\s*{NAME})*)?\s*\]\s*)?"
+    rf"(?:\(\s*{VERSIONS}(?:\s*,\s*{VERSIONS})*\s*\)|{VERSIONS}(?:\s*,\s*{VERSIONS})*)?\s*(?:;\s*\S.*)?"
+)
+"""PEP 508 but for addresses; what is behind the semicolon is left to uv."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -175,7 +182,7 @@ def _sources(options: Mapping[str, Any]) -> tuple[Source, ...]:
 def _requirement(text: str) -> str:
     """One requirement with its spaces in order; options of pip, URLs and folders are refused."""
     plain = " ".join(re.sub(r"(^|\s)#.*", "", text).split())
-    if not re.match(rf"{NAME}\s*($|[\[<>;(]|[=!~]=)", plain) or "--" in plain:
+    if not REQUIREMENT.fullmatch(plain) or "--" in plain:
         raise ArmstageError(
             f"Expected a requirement such as torch==2.11.0, but received: `{text}`",
             hint="Name a project of an index; hashes belong in `lock`, wheels of your own in `find_links`",

@@ -40,6 +40,14 @@ def test_a_library_of_another_machine_is_refused_by_name(run, root, tmp_path):
     assert nothing_published(root)
 
 
+def test_a_library_that_is_cut_off_within_its_wheel_is_named_by_its_place(run, root, tmp_path):
+    wheel(tmp_path, "tool", "1.0", {"tool/lib.so": b"\x7fELF"})
+    result = run(mirror=str(tmp_path), requirements=["tool"])
+    assert "but `lib/python3.13/site-packages/tool/lib.so` is cut off in its ELF header" in result["msg"]
+    assert ".partial" not in result["msg"] + result["hint"]
+    assert nothing_published(root)
+
+
 def test_a_wheel_of_another_platform_is_refused_and_an_environment_in_use_stays(run, root, tmp_path):
     first = run()
     wheel(tmp_path, "torch", "2.12.0", {}, "cp313-cp313-manylinux_2_28_x86_64")
@@ -94,3 +102,19 @@ def test_a_variable_that_uv_does_not_understand_is_named(run, monkeypatch, name)
     result = run()
     assert result["msg"].startswith(f"uv does not understand `{name}=much`: ")
     assert result["hint"] == f"Correct or unset {name} on the host that stages"
+
+
+UNFINISHED = ["torch==", "torch;", "torch>=2.11,<", "torch[", "torch==2.11.0 tool", "torch==>2", "torch=2.11.0"]
+
+
+@pytest.mark.parametrize("text", UNFINISHED)
+@pytest.mark.parametrize("check", [True, False])
+def test_a_requirement_that_is_none_is_refused_in_check_mode_as_well(run, text, check):
+    assert run(requirements=[text], check=check)["msg"].endswith(f"but received: `{text}`")
+
+
+@pytest.mark.parametrize(
+    "text", ["tool", "tool==1.*", "tool (>=1.0 , <2)", "tool[a, b]>=1; python_version > '3'", "tool[]~=1.0"]
+)
+def test_requirements_as_people_write_them(run, text):
+    assert run(requirements=[text])["changed"]
