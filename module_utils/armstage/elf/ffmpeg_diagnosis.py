@@ -157,7 +157,7 @@ def _passed_over(seen: Observation, _files: list[str]) -> Problem | None:
 
 
 def _unlinked(seen: Observation, files: list[str]) -> Problem | None:
-    needs = {name for core in seen.cores for name in core.needs}
+    needs = {name for core in seen.cores for name in core.needs if name not in core.found}
     for path in files:
         name = os.path.basename(path)
         soname = ffmpeg.plain_soname(name)

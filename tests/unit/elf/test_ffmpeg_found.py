@@ -139,6 +139,13 @@ class TestFFmpeg:
             found, r"libavcodec\.so\.61\.1\.100` is there without its link `libavcodec\.so\.61`", "symbolic links"
         )
 
+    def test_a_link_that_is_there_is_not_called_lost(self, root):
+        folder = root.ffmpeg(6)
+        for path in [path for path in folder.iterdir() if "swresample" not in path.name]:
+            path.unlink()
+        found = look(root, folder)
+        assert_problem(found, "No FFmpeg in any folder searched", "the folder of FFmpeg's libraries")
+
     def test_a_link_to_nothing(self, root):
         folder = root.ffmpeg(7)
         (folder / "libavcodec.so.61.1.100").unlink()
