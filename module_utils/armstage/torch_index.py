@@ -36,6 +36,9 @@ BROKEN = {
 """States in which nothing is chosen, and what to do."""
 
 
+PARTS = ("indexes", "torch", "torchcodec", "driver_cuda", "gpu_architectures", "uv_auto")
+"""What the choice reads of the compatibility data."""
+
 TEGRA = frozenset({"5.3", "6.2", "7.2", "8.7", "10.1"})
 """GPUs of Jetsons (Nano, TX2, Xavier, Orin, Thor under CUDA 12): they run only machine code of their own architecture.
 
@@ -96,9 +99,15 @@ def choose(
     Raises ArmstageError when nothing fits, when the node's state forbids a choice, and for a version
     or an index that the data doesn't know.
     """
+    lacking = [f"`{part}`" for part in PARTS if not (isinstance(compatibility, Mapping) and compatibility.get(part))]
+    if lacking:
+        raise ArmstageError(
+            f"Expected the value of `armstage_compatibility`, but found no {_listed(lacking)}",
+            hint="Pass on what stands below that key in vars/compatibility.yml, whole",
+        )
     known = Compatibility(compatibility)
     indexes = compatibility["indexes"]
-    if force and force not in indexes:
+    if force and str(force) not in indexes:
         raise ArmstageError(
             f"There is no PyTorch wheel index `{force}` with CUDA builds for aarch64",
             hint=f"Force one of {', '.join(indexes)}, or none and leave the choice to the rule",
@@ -143,7 +152,7 @@ def read_node(facts: Any, cuda_needed: bool = True) -> Node:
     when its state leaves no CUDA version to go by.
     """
     if not isinstance(facts, Mapping) or not (facts.get("status") and facts.get("arch")):
-        given = ", ".join(sorted(facts)) if isinstance(facts, Mapping) else facts
+        given = ", ".join(sorted(map(str, facts))) if isinstance(facts, Mapping) and facts else facts
         raise ArmstageError(
             f"Expected the facts of cuda_facts, with `status` and `arch`, but received: `{given}`",
             hint="Run cuda_facts on the node, and pass on its ansible_facts.cuda",
@@ -156,7 +165,7 @@ def read_node(facts: Any, cuda_needed: bool = True) -> Node:
             "put aarch64 hosts into group `nodes`",
         )
     remedies = {**TRUSTED, **BROKEN}
-    if status not in remedies:
+    if str(status) not in remedies:
         raise ArmstageError(f"Expected a status of cuda_facts ({', '.join(remedies)}), but received: `{status}`")
     if status in BROKEN or (cuda is None and cuda_needed):
         trouble = "can't be relied on" if cuda else "is not known"

@@ -40,14 +40,14 @@ def _release(text: str) -> tuple[int, ...]:
 
 
 def minor(version: Any) -> str:
-    """The first two numbers: ``3.12`` of ``3.12.12``."""
-    match = re.match(r"\d+\.\d+", str(version).strip())
+    """The first two numbers: ``3.12`` of ``3.12.12``. ``3.13t`` is none: its wheels are others than those of 3.13."""
+    match = re.fullmatch(r"(\d+\.\d+)(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\+\S*)?", str(version).strip(), re.ASCII)
     if match is None:
         raise ArmstageError(
             f"Expected a version such as `3.12`, but received: `{version}`",
-            hint="Write at least two numbers, in quotes",
+            hint="Write at least two numbers and nothing else, in quotes",
         )
-    return match.group()
+    return match[1]
 
 
 def matches(version: Any, condition: str) -> bool:

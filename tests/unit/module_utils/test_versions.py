@@ -56,7 +56,14 @@ def test_spans_include_both_ends(version, met):
     assert within(version, "3.10-3.14") is met
 
 
-def test_minor_versions():
-    assert minor("3.12.12") == "3.12"
-    with pytest.raises(ArmstageError, match="`3`"):
-        minor("3")
+@pytest.mark.parametrize("version", ["3.12", "3.12.12", " 3.12 ", "3.12.0rc1", "3.12.12+20260203", 3.12])
+def test_minor_versions(version):
+    assert minor(version) == "3.12"
+
+
+@pytest.mark.parametrize(
+    "version", ["3", "3.13t", "3.12x", "python3.12", "cp312", "3.12-3.13", "\N{ARABIC-INDIC DIGIT THREE}.12"]
+)
+def test_what_has_no_minor_version(version):
+    with pytest.raises(ArmstageError, match=f"`{version}`"):
+        minor(version)

@@ -110,10 +110,33 @@ def test_the_stagers_own_facts_are_refused():
     assert "`x86_64` host" in refusal(facts("13.0", arch="x86_64"), **MAY).message
 
 
-@pytest.mark.parametrize("changes", [{"status": "fine"}, {"cuda_version": "thirteen"}, {"cuda_version": "13"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"status": "fine"},
+        {"status": ["ok"]},
+        {"cuda_version": "thirteen"},
+        {"cuda_version": "13"},
+        {"cuda_version": []},
+    ],
+)
 def test_facts_of_another_form_are_named(changes):
-    with pytest.raises(ArmstageError, match=f"`{next(iter(changes.values()))}`"):
+    with pytest.raises(ArmstageError) as raised:
         torch_index.choose(facts("13.0", **{"cuda_version": "13.0", **changes}), DATA, **MAY)
+    assert f"`{next(iter(changes.values()))}`" in raised.value.message
+
+
+@pytest.mark.parametrize("data", [None, "text", [], {}, {"armstage_compatibility": DATA}, {**DATA, "indexes": None}])
+def test_data_that_are_not_the_compatibility_data_are_said_so(data):
+    with pytest.raises(
+        ArmstageError, match="the value of `armstage_compatibility`, but found no .*`indexes`"
+    ) as raised:
+        torch_index.choose(facts("13.0"), data, **MAY)
+    assert "vars/compatibility.yml" in raised.value.hint
+
+
+def test_a_python_without_the_gil_is_not_taken_for_the_one_with_it():
+    assert "`3.13t`" in refusal(facts("13.0"), python="3.13t", **MAY).message
 
 
 @pytest.mark.parametrize(
@@ -177,7 +200,7 @@ def test_a_jetson_runs_no_kernels_of_another_architecture(cuda, capability):
     assert torch_index.runs_on({"architectures": [capability], "ptx": None}, capability)
 
 
-@pytest.mark.parametrize("force", ["cu131", "cu133", "cu134", "cpu", "13.0"])
+@pytest.mark.parametrize("force", ["cu131", "cu133", "cu134", "cpu", "13.0", 130, ["cu130"]])
 def test_an_index_that_does_not_exist_is_refused_with_the_real_ones(force):
     error = refusal(facts("13.4", GB200), force=force, **MAY)
     assert f"`{force}`" in error.message
