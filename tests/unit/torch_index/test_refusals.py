@@ -129,7 +129,7 @@ def test_facts_of_another_form_are_named(changes):
 @pytest.mark.parametrize("data", [None, "text", [], {}, {"armstage_compatibility": DATA}, {**DATA, "indexes": None}])
 def test_data_that_are_not_the_compatibility_data_are_said_so(data):
     with pytest.raises(
-        ArmstageError, match="the value of `armstage_compatibility`, but found no .*`indexes`"
+        ArmstageError, match=r"the value of `armstage_compatibility`, but found no .*`indexes`"
     ) as raised:
         torch_index.choose(facts("13.0"), data, **MAY)
     assert "vars/compatibility.yml" in raised.value.hint
