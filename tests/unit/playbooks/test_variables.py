@@ -79,3 +79,20 @@ def test_what_the_roles_set_is_no_mistake_in_a_second_playbook(play):
     status, said = play([CHECK, settle, CHECK])
     assert status == 0, said
     assert said.count("TASK [armstage : Load the stack") == 1
+
+
+def test_every_host_keeps_facts_of_its_own(play):
+    """With ansible-core 2.21 a fact set once for all hosts, as their first, makes them share what modules find."""
+    read = {"cuda_facts": {"driver_version": "{{ {'gb01': '570.172.08', 'gb02': '580.95.05'}[inventory_hostname] }}"}}
+    show = {"debug": {"msg": "{{ inventory_hostname }} has {{ ansible_facts.cuda.kernel_driver }}"}}
+    status, said = play([CHECK, {"hosts": "nodes", "gather_facts": False, "tasks": [read, show]}])
+    assert status == 0, said
+    assert "gb01 has 570.172.08" in said
+    assert "gb02 has 580.95.05" in said
+
+
+@pytest.mark.parametrize("limit", [(), ("--limit", "gb02")], ids=["all", "limited"])
+def test_it_is_remembered_without_a_localhost_in_the_run(play, limit):
+    settle = {"hosts": "nodes", "gather_facts": False, "tasks": [{"set_fact": {"armstage_plan": {}}}]}
+    status, said = play([CHECK, settle, CHECK], *limit)
+    assert status == 0, said
