@@ -47,6 +47,7 @@ TOOLS = (
     Need(("gcc",), "gcc"),
     Need(("/usr/include/dlfcn.h",), "libc6-dev"),
     Need(("strace",), "strace"),
+    Need(("zsh",), "zsh"),
     Need(("systemd-analyze",), "systemd"),
     Need(("srun",), "slurm-client"),
 )

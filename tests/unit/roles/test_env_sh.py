@@ -1,4 +1,4 @@
-"""env.sh in bash and dash: what it sets, what it refuses, and that a second sourcing changes nothing."""
+"""env.sh in bash, dash and zsh: what it sets, what it refuses, and that a second sourcing changes nothing."""
 
 import shlex
 import shutil
@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 TEMPLATES = Path(__file__).resolve().parents[3] / "roles" / "job_env" / "templates"
-SHELLS = [shell for shell in ("bash", "dash") if shutil.which(shell)]
+SHELLS = [shell for shell in ("bash", "dash", "zsh") if shutil.which(shell)]
 COMPATIBILITY = yaml.safe_load((TEMPLATES.parents[2] / "vars" / "compatibility.yml").read_text())
 DRIVERS = COMPATIBILITY["armstage_compatibility"]["driver_cuda"]
 
@@ -116,6 +116,52 @@ def test_the_driver_is_also_read_from_proc(root, shell):
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NVIDIA UNIX Open Kernel Module for aarch64  570.133.20  Release Build  (root@192.168.130.25)  Thu Feb 19 2026",
+        "NVIDIA UNIX Open Kernel Module for aarch64  570.133.20  Release Build  (builder@node-617.615.71)",
+        "NVIDIA UNIX aarch64 Kernel Module  570.133.20  Fri Sep 13 11:01:10 UTC 2024",
+        "NVIDIA UNIX Open Kernel Module for aarch64  570.133.20",
+    ],
+)
+def test_who_built_the_driver_does_not_matter(root, shell, line):
+    root.stage("cu130")
+    root.stage("cu128")
+    file = root.system / "proc/driver/nvidia/version"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"NVRM version: {line}\n")
+    assert root.run(shell, 'echo "$ARMSTAGE_INDEX"').stdout.strip() == "cu128"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_version_without_a_line_end_is_one(root, shell):
+    root.stage("cu130")
+    root.driver("580.95.05")
+    (root.system / "sys/module/nvidia/version").write_text("580.95.05")
+    assert root.run(shell, 'echo "$ARMSTAGE_INDEX"').stdout.strip() == "cu130"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("options", ["", "set -eu; "])
+def test_an_environment_of_another_name_is_not_chosen_and_not_stumbled_over(root, shell, options):
+    """python_env takes any tag: its owner names that environment, env.sh does not guess what it runs on."""
+    for tag in ("cu130-test", "cu13.0", "cu9", "cu128"):
+        root.stage(tag)
+    root.driver("580.95.05")
+    done = root.run(shell, f'{options}SOURCE; echo "$ARMSTAGE_INDEX"')
+    assert (done.stdout, done.stderr) == ("cu128\n", "")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_where_nothing_is_staged_it_is_said_once(root, shell):
+    root.driver("580.95.05")
+    done = root.run(shell, 'SOURCE; echo "status $?"')
+    assert done.stdout == "status 1\n"
+    assert [line.partition(" ")[0] for line in done.stderr.splitlines()] == ["armstage:"] * 2
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_a_driver_without_an_environment_is_named_and_the_shell_goes_on(root, shell):
     root.stage("cu130")
     root.driver("570.172.08")
@@ -177,7 +223,9 @@ def test_sourcing_twice_changes_nothing(root, shell, options):
     root.stage("cu128", ["lib/python3.12/site-packages/nvidia/cu12/lib"])
     root.driver("570.172.08")
     moving = "BASH _= PPID= RANDOM SECONDS EPOCH SRANDOM LINENO PIPESTATUS OPTIND"
-    show = "set | grep -v " + " ".join(f"-e ^{name}" for name in moving.split())
+    show = "set | grep -v " + " ".join(
+        f"-e ^{name}" for name in [*moving.split(), "TTYIDLE", "ZSH_EXECUTION_STRING", "\\'.\\'="]
+    )
     once = root.run(shell, f"{options}SOURCE; {show}")
     twice = root.run(shell, f"{options}SOURCE; SOURCE; {show}")
     assert once.returncode == twice.returncode == 0, twice.stderr
