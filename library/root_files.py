@@ -62,11 +62,12 @@ hint:
 
 import base64
 import os
+from pathlib import Path
 
 from ansible.module_utils.armstage.errors import ArmstageError
 from ansible.module_utils.armstage.files import changed_files, write_files
 from ansible.module_utils.armstage.staging.desired import inside
-from ansible.module_utils.armstage.staging.folders import root_folder
+from ansible.module_utils.armstage.staging.folders import require_writable, root_folder
 from ansible.module_utils.basic import AnsibleModule
 
 ARGUMENT_SPEC = {
@@ -86,13 +87,23 @@ def decoded(path, content) -> bytes:
         ) from error
 
 
+def file_inside(path) -> str:
+    plain = inside(path)
+    if not plain:
+        raise ArmstageError(
+            f"Expected the path of a file in `files`, but received: `{path}`", hint="Give it relative to the root"
+        )
+    return plain
+
+
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
     programs = module.params["programs"]
     try:
         root = str(root_folder(module.params["dest"]))
-        wanted = {inside(path): decoded(path, content) for path, content in module.params["files"].items()}
+        wanted = {file_inside(path): decoded(path, content) for path, content in module.params["files"].items()}
         changes = changed_files(root, wanted, programs)
+        require_writable(Path(root, path).parent for path in changes)
         if changes and not module.check_mode:
             write_files(root, {path: wanted[path] for path in changes}, programs)
     except ArmstageError as error:

@@ -56,8 +56,14 @@ sources:
   type: dict
   sample:
     "https://example.org/uv.tar.gz": {reachable: false, reason: HTTP 404 Not Found}
+hint:
+  description: What to do about a failure.
+  returned: failure
+  type: str
 """
 
+from ansible.module_utils.armstage.errors import ArmstageError
+from ansible.module_utils.armstage.options import above_zero
 from ansible.module_utils.armstage.staging.probe import probe
 from ansible.module_utils.basic import AnsibleModule
 
@@ -71,7 +77,11 @@ ARGUMENT_SPEC = {
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
     options = module.params
-    module.exit_json(changed=False, sources=probe(options["urls"], options["timeout"], options["index_url"] or ""))
+    try:
+        timeout = above_zero("timeout", options["timeout"], "seconds")
+    except ArmstageError as error:
+        module.fail_json(msg=error.message, hint=error.hint)
+    module.exit_json(changed=False, sources=probe(options["urls"], timeout, options["index_url"] or ""))
 
 
 if __name__ == "__main__":

@@ -71,6 +71,7 @@ import time
 from ansible.module_utils.armstage import history
 from ansible.module_utils.armstage.errors import ArmstageError
 from ansible.module_utils.armstage.files import write_files
+from ansible.module_utils.armstage.staging.folders import staged_root
 from ansible.module_utils.armstage.staging.publish import Store
 from ansible.module_utils.basic import AnsibleModule
 
@@ -83,14 +84,12 @@ ARGUMENT_SPEC = {
 
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
-    root, nodes = module.params["dest"], history.as_nodes(module.params["nodes"])
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    store = Store(root)
     try:
+        root, nodes = str(staged_root(module.params["dest"])), history.as_nodes(module.params["nodes"])
+        store = Store(root)
         before = history.read(root)
-        links = history.expected_links(
-            history.of_roles(store.links()), os.path.abspath(root), module.params["releases"]
-        )
+        links = history.expected_links(history.of_roles(store.links()), root, module.params["releases"])
         after = history.noted(before, nodes, links, now)
         if after != before and not module.check_mode:
             with store.lock():

@@ -72,7 +72,10 @@ def changed_files(
         except (FileNotFoundError, NotADirectoryError):
             now = None
         except OSError as error:
-            raise ArmstageError(f"Failed to read `{Path(root, path)}`: {error.strerror or error}") from error
+            raise ArmstageError(
+                f"Failed to read `{Path(root, path)}`: {error.strerror or error}",
+                hint=f"Look at what stands there: ls -ld {Path(root, path)}",
+            ) from error
         if now != content or (path in programs and not os.access(Path(root, path), os.X_OK)):
             found[path] = now
     return found

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .errors import ArmstageError
 from .files import read_text
 
 HISTORY = "share/armstage/history.json"
@@ -67,11 +68,14 @@ class History:
 
 
 def read(root: str | Path) -> History:
-    """The history of a root; an empty one where there is none or it can't be parsed."""
+    """The history of a root; an empty one where there is none, or where it is not what was written."""
     try:
         content = json.loads(read_text(Path(root) / HISTORY, limit=16 * 1024 * 1024) or "{}")
-        states = tuple(State(state["created"], state["links"]) for state in content.get("states", ()))
-        return History(content.get("nodes", {}), states)
+        states = tuple(State(state["created"], of_roles(state["links"])) for state in content.get("states", ()))
+        nodes = content.get("nodes", {})
+        maps = [*(state.links for state in states), *nodes.values()]
+        texts = [*(state.created for state in states), *(text for each in maps for text in each.values())]
+        return History(nodes, states) if all(isinstance(text, str) for text in texts) else History()
     except (ValueError, TypeError, KeyError, AttributeError):
         return History()
 
@@ -182,6 +186,12 @@ def _listed(words: Sequence[str]) -> str:
 
 def as_nodes(given: Mapping[str, Mapping[str, Any]]) -> dict[str, Node]:
     """Nodes as they are put on record, every value a text."""
+    odd = next((name for name, node in given.items() if not isinstance(node, Mapping)), None)
+    if odd is not None:
+        raise ArmstageError(
+            f"Expected `driver`, `cuda` and `index` of the node `{odd}`, but received: `{given[odd]}`",
+            hint="Give a dictionary for each node under `nodes`",
+        )
     return {
         name: {key: str(node.get(key) or "") for key in ("driver", "cuda", "index")} for name, node in given.items()
     }

@@ -5,6 +5,7 @@ Only links move. Jobs that run keep what they run from, since env.sh follows the
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -14,9 +15,13 @@ from . import history
 from .errors import ArmstageError
 from .files import point_link, write_files
 from .history import HISTORY, History, Links, State, release_of
+from .staging.folders import require_writable, staged_root
 from .staging.publish import Store
 
 PREVIOUS = "previous"
+
+ENVIRONMENT = re.compile(r"env-(?P<tag>.+)-(?:py)?\d[^-]*-[0-9a-f]{12}")
+"""The folder of an environment's release: its version is torch's, or Python's."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,9 @@ class Plan:
     message: str
 
 
-def observe(root: str) -> Observed:
+def observe(dest: str) -> Observed:
+    """What the root at ``dest`` holds. Raises ArmstageError where there can be none."""
+    root = str(staged_root(dest))
     store = Store(root)
     releases = {str(release.path).rpartition("/")[2]: release.created for release in store.releases()}
     return Observed(history.read(root), history.of_roles(store.links()), releases, root)
@@ -97,7 +104,7 @@ def _to_tag(tag: str, observed: Observed, now: str) -> tuple[Links, History, str
     staged = f"envs/{tag}"
     links = {link: target for link, target in observed.links.items() if not _is_newer(link, tag)}
     if staged not in links:
-        newest = next((folder for folder in observed.releases if folder.startswith(f"env-{tag}-")), None)
+        newest = next((folder for folder in observed.releases if _tag_of(folder) == tag), None)
         if newest is None:
             raise ArmstageError(
                 f"No environment `{tag}` is staged; there are {', '.join(_tags(observed)) or 'none'}",
@@ -106,12 +113,15 @@ def _to_tag(tag: str, observed: Observed, now: str) -> tuple[Links, History, str
             )
         links[staged] = f"../store/{newest}"
     states = (*observed.history.states, State(now, links))[-history.KEPT :]
-    return links, History(observed.history.nodes, states), f"no environment newer than {tag} is linked"
+    message = f"no environment newer than {tag} is linked"
+    if not _cuda(tag):
+        message = f"{staged} is linked, and the others stay: its name says no CUDA version"
+    return links, History(observed.history.nodes, states), message
 
 
 def _is_newer(link: str, tag: str) -> bool:
     folder, _slash, other = link.partition("/")
-    return folder == "envs" and _cuda(other) > _cuda(tag)
+    return folder == "envs" and _cuda(other) > _cuda(tag) > 0
 
 
 def _cuda(tag: str) -> int:
@@ -119,15 +129,26 @@ def _cuda(tag: str) -> int:
     return int(tag[2:]) if tag.startswith("cu") and tag[2:].isdigit() else 0
 
 
+def _tag_of(folder: str) -> str:
+    """`cu130` of `env-cu130-2.11.0-9f8e7d6c5b4a`, `cu130-test` of one of that name; empty for what is none."""
+    named = ENVIRONMENT.fullmatch(folder)
+    return named["tag"] if named else ""
+
+
 def _tags(observed: Observed) -> Collection[str]:
     linked = {link.partition("/")[2] for link in _environments(observed.links)}
-    unlinked = {folder.split("-")[1] for folder in observed.releases if folder.startswith("env-")}
+    unlinked = set(filter(None, map(_tag_of, observed.releases)))
     return sorted(linked | unlinked, key=_cuda)
 
 
 def predict(root: str, to: str) -> Plan:
     """What ``act`` would do; writes nothing."""
-    return make_plan(to, observe(root), _now())
+    plan = make_plan(to, observe(root), _now())
+    if plan.moves:
+        store = Store(root)
+        written = [store.root / path for path in (HISTORY, *plan.moves)]
+        require_writable([store.store, *(path.parent for path in written)])
+    return plan
 
 
 def act(root: str, to: str) -> Plan:

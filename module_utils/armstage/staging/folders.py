@@ -26,6 +26,17 @@ def root_folder(dest: str) -> Path:
     return Path(os.path.abspath(dest))
 
 
+def staged_root(dest: str) -> Path:
+    """The same of a root that is there already, or may be. Raises ArmstageError for what is no folder."""
+    root = root_folder(dest)
+    if os.path.lexists(root) and not root.is_dir():
+        raise ArmstageError(
+            f"Expected a folder in `dest`, but `{root}` is none",
+            hint="Give the folder that was staged, for example -e armstage_root=/opt/armstage",
+        )
+    return root
+
+
 def require_room(link: Path) -> None:
     """Raise ArmstageError where the folder that a link belongs in is a file."""
     if os.path.lexists(link.parent) and not link.parent.is_dir():

@@ -44,7 +44,7 @@ def _host(url: str) -> str:
     if is_pypi(url):
         return SCHEME
     try:
-        return "" if is_local(url) else urlsplit(url).netloc
+        return "" if is_local(url) else urlsplit(url).netloc or url
     except ValueError:
         return url
 
@@ -93,6 +93,8 @@ def reach(url: str, limits: Limits, index_url: str) -> None:
 
     A host in trouble, by its own words, is asked again for as long as it may take to connect.
     """
+    if not url.strip():
+        raise TransportError("an address or a path was expected, and nothing was given")
     if is_local(url) and local_path(url).is_dir():
         return  # a page of a wheel index kept as a folder
     if is_pypi(url):

@@ -46,6 +46,9 @@ STATUS_HINTS = {
     429: "Wait, stage from another address, or put a mirror's copy in front",
 }
 
+LONGEST_SILENCE = 7.0 * 24 * 3600
+"""Seconds that a socket is told to wait at most: beyond what any network does, and what any system takes."""
+
 READY = "%/:=&?~#+!$,;'@()*[]"
 """Characters of an address that are sent as they are; a space or an accent is escaped."""
 
@@ -210,7 +213,7 @@ def open_url(
         request.add_header("Range", f"bytes={offset}-{'' if until is None else until}")
     redirects = _Redirects()
     try:
-        answer = _opener(limits, redirects).open(request, timeout=limits.connect)
+        answer = _opener(limits, redirects).open(request, timeout=min(limits.connect, LONGEST_SILENCE))
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise _explain(error, url) from error
     return _response(answer, answer.url, tuple(redirects.way))
@@ -278,7 +281,7 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         super().connect()
-        self.sock.settimeout(self._read_timeout)
+        self.sock.settimeout(min(self._read_timeout, LONGEST_SILENCE))
 
 
 class _SecureConnection(_Connection, http.client.HTTPSConnection):

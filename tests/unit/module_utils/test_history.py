@@ -111,7 +111,15 @@ def test_what_is_written_is_what_is_read(tmp_path):
     assert read(tmp_path) == kept
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"states": 1}', '{"states": [{}]}', '{"states": [1]}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "{", "[]", "null", '{"states": 1}', '{"states": [{}]}', '{"states": [1]}', '{"nodes": []}'),
+        *('{"nodes": {"gb01": null}}', '{"nodes": {"gb01": {"cuda": 13.0}}}'),
+        *(f'{{"states": [{{"created": "2026", "links": {links}}}]}}' for links in ("null", "[]", '{"envs/cu130": 5}')),
+        '{"states": [{"created": null, "links": {}}]}',
+    ],
+)
 def test_a_damaged_record_counts_as_none(tmp_path, content):
     (tmp_path / "share/armstage").mkdir(parents=True)
     (tmp_path / HISTORY).write_text(content)

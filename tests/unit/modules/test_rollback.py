@@ -183,13 +183,47 @@ def test_a_root_where_nothing_is_staged_is_said(back, root, to):
 
 
 @pytest.mark.usefixtures("upgraded")
-def test_a_link_that_can_not_be_moved_is_named(back, root):
+def test_a_link_that_can_not_be_moved_is_named_in_check_mode_as_well(back, root):
     (root / "envs").rename(root / "envs-aside")
     (root / "envs").write_text("in the way")
-    result = back("previous")
-    assert result["failed"]
-    assert f"`{root}/envs/cu128`" in result["msg"]
-    assert "write" in result["hint"]
+    for check in (True, False):
+        result = back("previous", check=check)
+        assert result["msg"] == f"Failed to write in `{root}/envs`: Not a directory"
+        assert "write" in result["hint"]
+
+
+@pytest.mark.parametrize("module", [rollback, stage_record])
+@pytest.mark.parametrize("dest", ["", "~nobody-of-this-name/x", "a file"])
+def test_a_root_that_nobody_can_mean_is_refused(run_module, tmp_path, module, dest):
+    (tmp_path / "a file").touch()
+    dest = str(tmp_path / dest) if dest == "a file" else dest
+    options = {"to": "previous"} if module is rollback else {"nodes": {"gb01": GB01}}
+    result = run_module(module, dest=dest, **options)
+    assert f"`{dest}`" in result["msg"]
+    assert result["hint"]
+
+
+def test_a_node_of_another_form_is_named(record):
+    assert "the node `gb01`, but received: `570.172.08`" in record(nodes={"gb01": "570.172.08"})["msg"]
+
+
+def test_an_environment_of_a_longer_name_is_not_taken_for_the_index(back, publish):
+    publish("env-cu130-test", "envs/cu130-test", "4" * 64)
+    publish("env-cu130", "envs/cu130", "5" * 64, version="py3.13", linked=False)
+    publish("env-cu128", "envs/cu128", "2" * 64)
+    assert back("cu130-test")["moves"] == {}
+    assert back("cu130")["moves"] == {"envs/cu130": "../store/env-cu130-py3.13-555555555555"}
+    assert "there are cu130-test, cu128, cu130" in back("cu126")["msg"]
+
+
+@pytest.mark.usefixtures("upgraded")
+def test_links_outside_the_roots_own_folders_are_never_moved(back, root):
+    path = root / history.HISTORY
+    content = json.loads(path.read_text())
+    content["states"][0]["links"]["../../evil"] = content["states"][0]["links"]["envs/cu128"]
+    path.write_text(json.dumps(content))
+    assert back("previous")["moves"] == {"envs/cu130": None}
+    assert not list(root.parent.parent.glob("evil"))
 
 
 @pytest.mark.usefixtures("upgraded")

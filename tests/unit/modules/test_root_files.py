@@ -35,6 +35,7 @@ def test_a_program_that_is_not_executable_is_put_right(run_module, tmp_path):
         ({"dest": ""}, "Expected the path of a folder in `dest`, but received: ``"),
         ({"files": {"../a": "eA=="}}, "Expected a path that stays inside, but received: `../a`"),
         ({"files": {"/etc/a": "eA=="}}, "Expected a path that stays inside, but received: `/etc/a`"),
+        ({"files": {".": "eA=="}}, "Expected the path of a file in `files`, but received: `.`"),
         ({"files": {"a": "not base64"}}, "Expected the content of `a` in base64, but received: `not base64`"),
         ({"files": {"a": None}}, "Expected the content of `a` in base64, but received: `None`"),
     ],
@@ -44,3 +45,10 @@ def test_what_can_not_be_meant_is_refused(run_module, tmp_path, changed, message
     assert result["msg"] == message
     assert result["hint"]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_file_where_a_folder_belongs_is_said_in_check_mode_as_well(run_module, tmp_path, check):
+    (tmp_path / "a").touch()
+    result = run_module(root_files, check=check, dest=str(tmp_path), files=encoded(a__b="1"))
+    assert result["msg"] == f"Failed to write in `{tmp_path}/a`: Not a directory"
