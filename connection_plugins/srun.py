@@ -112,6 +112,7 @@ options:
 extends_documentation_fragment: [connection_pipelining]
 """
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -231,8 +232,9 @@ def seconds(value):
     words = {"false": 0.0, "no": 0.0, "true": 60.0, "yes": 60.0}
     text = str(value).lower()
     try:
-        return words[text] if text in words else float(text)
-    except ValueError as error:
-        raise AnsibleError(
-            f"Expected srun_persist to be false or a number of seconds, but received: `{value}`"
-        ) from error
+        number = words[text] if text in words else float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < math.inf:
+        raise AnsibleError(f"Expected srun_persist to be false or a number of seconds, but received: `{value}`")
+    return number

@@ -24,6 +24,9 @@ HOPELESS = {
     "PartitionTimeLimit": "the partition does not allow so long a time",
     "QOSNotAllowed": "the QoS may not use this partition",
 }
+# job_reason_codes.html of Slurm (2026-12-01): limits of one job, which no waiting changes. Those of a user or an
+# account end with that one's other jobs.
+PER_JOB = re.compile(r"(?P<whose>Assoc|QOS)(?:Max\w*Per(?:Job|Node)|Min[A-Z]\w*?)(?:Limit)?")
 # What became of a job, and what a person can do.
 HINTS = {
     "CANCELLED": "Someone cancelled it: run again, and see `sacct -j {job}` for who",
@@ -96,6 +99,15 @@ class Status:
         return (self.state or "not known to Slurm any more") + (f" ({shown})" if shown else "")
 
 
+def hopeless(reason: str) -> str:
+    """Why a job that waits for this reason never starts by itself; empty where it may."""
+    limit = PER_JOB.fullmatch(reason)
+    if limit:
+        whose = "QoS" if limit["whose"] == "QOS" else "account"
+        return f"it asks for more, or for less, than one job of the {whose} may have"
+    return HOPELESS.get(reason, "")
+
+
 def submit(request: Request) -> str:
     """Submit the job: its id. Raises ArmstageError with what sbatch said."""
     output = output_of(request.command(), timeout=60)
@@ -127,8 +139,12 @@ def final_status_of(job: str, patience: float = 6) -> Status:
 
 
 def parse_status(text: str) -> Status:
-    """Of ``scontrol show job -o``: the fields that count stand before what a person can write into."""
-    fields = dict(re.findall(r"(?:^|\s)(JobState|Reason)=(\S*)", text))
+    """Of ``scontrol show job -o``: the fields that count stand between the job's name and the rest of what a person
+    can write into."""
+    name, found, rest = text.partition(" UserId=")
+    fields: dict[str, str] = {}
+    for key, value in re.findall(r"(?:^|\s)(JobState|Reason)=(\S*)", rest if found else name):
+        fields.setdefault(key, value)
     return Status(fields.get("JobState", "").partition(" ")[0], fields.get("Reason", ""))
 
 

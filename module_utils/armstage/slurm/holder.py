@@ -142,7 +142,7 @@ class Holder:
             self.still_waiting(status, now - self.submitted)
 
     def still_waiting(self, status: allocation.Status, seconds: float) -> None:
-        why = allocation.HOPELESS.get(status.reason)
+        why = allocation.hopeless(status.reason)
         if why or seconds > self.specification["wait"]:
             self.stopping = True
             raise ArmstageError(

@@ -41,6 +41,11 @@ def test_a_job_asks_for_what_is_named_and_nothing_else():
         ("JobId=3 JobName=x JobState=PENDING Reason=Resources Dependency=(null)", "PENDING (Resources)"),
         ("JobId=3 JobName=x JobState=RUNNING Reason=None Dependency=(null)", "RUNNING"),
         ("JobId=3 JobName=x JobState=NODE_FAIL Reason=NodeDown Comment=x", "NODE_FAIL (NodeDown)"),
+        (
+            "JobId=3 JobName=a JobState=FAILED b UserId=me(1) JobState=RUNNING Reason=None Comment=JobState=FAILED"
+            " AdminComment=x JobState=TIMEOUT Reason=TimeLimit",
+            "RUNNING",
+        ),
         ("", "not known to Slurm any more"),
     ],
 )
@@ -49,6 +54,26 @@ def test_what_became_of_a_job(text, shown):
     assert str(status) == shown
     assert status.over == (shown[:4] not in ("PEND", "RUNN"))
     assert "{" not in allocation.hint_for(status, "3")
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("QOSMaxWallDurationPerJobLimit", "one job of the QoS may have"),
+        ("QOSMaxGRESPerJob", "one job of the QoS may have"),
+        ("QOSMaxNodePerJobLimit", "one job of the QoS may have"),
+        ("QOSMinGRES", "one job of the QoS may have"),
+        ("QOSMinCpuNotSatisfied", "one job of the QoS may have"),
+        ("AssocMaxWallDurationPerJobLimit", "one job of the account may have"),
+        ("AssocMaxCpuPerNode", "one job of the account may have"),
+        ("PartitionTimeLimit", "does not allow so long a time"),
+        *((reason, "") for reason in ("QOSMaxJobsPerUserLimit", "QOSMaxGRESPerUser", "QOSMaxSubmitJobPerUserLimit")),
+        *((reason, "") for reason in ("AssocMaxJobsLimit", "AssocGrpGRES", "QOSGrpNodeLimit", "MaxGRESPerAccount")),
+        *((reason, "") for reason in ("Resources", "Priority", "ReqNodeNotAvail,_UnavailableNodes:gb01", "None", "")),
+    ],
+)
+def test_a_job_that_no_waiting_starts_is_told_from_one_that_others_hold_up(reason, words):
+    assert (words in allocation.hopeless(reason)) if words else allocation.hopeless(reason) == ""
 
 
 @pytest.mark.parametrize(
