@@ -84,14 +84,16 @@ import sys
 from pathlib import Path
 
 from ansible import constants as C
-from ansible.errors import AnsibleParserError
+from ansible.errors import AnsibleOptionsError, AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 
 # Plugins of the control node can't import a project's module_utils by Ansible's name (docs/decisions).
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "module_utils"))
 
+from armstage.elf.reader import OTHER_NAMES
 from armstage.errors import ArmstageError
+from armstage.options import above_zero, at_least
 from armstage.slurm import hostlist, nodes
 from armstage.slurm.commands import output_of
 
@@ -106,13 +108,23 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def parse(self, inventory, loader, path, cache=True):
         super().parse(inventory, loader, path, cache)
-        self._read_config_data(path)
         try:
+            self._read_options(path)
             self._populate(nodes.parse(self._text(path, cache)))
         except ArmstageError as error:
             if C.INVENTORY_ANY_UNPARSED_IS_FAILED:
                 self._end_the_run(error)
             raise AnsibleParserError(error.text) from error
+
+    def _read_options(self, path):
+        """The file's options; one of another type is said here, or Ansible's other parsers would make hosts of the file."""
+        try:
+            self._read_config_data(path)
+            for option, least in (("count", 0), ("gpus", 0)):
+                at_least(option, self.get_option(option) or 0, least)
+            above_zero("timeout", self.get_option("timeout"), "seconds")
+        except AnsibleOptionsError as error:
+            raise ArmstageError(f"`{path}`: {error}", hint="Correct that option") from error
 
     def _end_the_run(self, error):
         """Ansible would end it too, but first have its other parsers try the file, and bury this in what they say."""
@@ -133,9 +145,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _populate(self, found):
         wanted = self._wanted(found)
         rules = {
-            "architectures": self.get_option("architectures"),
+            "architectures": [OTHER_NAMES.get(name.lower(), name) for name in self.get_option("architectures")],
             "gpus": self.get_option("gpus"),
-            "tolerate": [word.upper() for word in self.get_option("tolerate")],
+            "tolerate": [nodes.ALIASES.get(word.upper(), word.upper()) for word in self.get_option("tolerate")],
         }
         for group in ("usable", "unusable", "nodes"):
             self.inventory.add_group(group)

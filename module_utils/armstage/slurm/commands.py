@@ -58,7 +58,8 @@ def output_of(argv: Sequence[str], timeout: float = 30) -> str:
             f"`{line}` gave no answer within {timeout:g} s", hint="See whether the controller is up: scontrol ping"
         )
     if not done.ok:
-        raise ArmstageError(f"`{line}` failed: {said(done.err or done.out, done.rc)}", hint=hint_for(done.err))
+        told = done.err or done.out
+        raise ArmstageError(f"`{line}` failed: {said(told, done.rc)}", hint=hint_for(told))
     return done.out
 
 

@@ -77,6 +77,11 @@ def test_nodes_are_named_by_hostlists(listed, nodelist):
             {},
             "on a host of the cluster",
         ),
+        (
+            "echo 'slurm_load_node error: Unable to contact slurm controller (connect failure)'; exit 1",
+            {},
+            "scontrol ping",
+        ),
         ("sleep 30", {"timeout": 0.3}, "no answer within 0.3 s"),
         ("", {"scontrol": "/nowhere/scontrol"}, "Failed to start `/nowhere/scontrol`: No such file or directory"),
         (None, {"partitions": ["gb300"]}, "all, gb200"),
@@ -110,6 +115,28 @@ def test_errors_say_it_once_and_without_a_traceback(listed, script, options, wor
 def test_an_error_is_all_that_is_printed(listed, tmp_path, options, expected):
     status, _inventory, errors = listed(**options)
     assert (status, errors) == (3, expected.format(scontrol=tmp_path / "scontrol"))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"count": -1}, "Expected `count` to be at least 0, but received: `-1`"),
+        ({"gpus": -1}, "Expected `gpus` to be at least 0, but received: `-1`"),
+        ({"timeout": 0}, "Expected `timeout` to be above 0, but received: `0`"),
+        ({"gpus": "many"}, "'many'"),
+        ({"format": "yaml"}, "'yaml'"),
+    ],
+)
+def test_an_option_that_can_not_be_meant_is_an_error_and_the_file_no_list_of_hosts(listed, options, words):
+    status, _inventory, errors = listed(**options)
+    assert (status, errors.startswith("armstage: ")) == (3, True)
+    assert words in errors
+    assert "hint: " in errors
+
+
+def test_machines_and_states_by_their_other_names(listed):
+    _status, inventory, _errors = listed(architectures=["ARM64"], tolerate=["down", "no_respond"])
+    assert inventory["usable"]["hosts"] == ["gb200-rack1-09", "gb200-rack1-10"]
 
 
 def test_where_a_source_may_fail_the_others_are_read(listed, monkeypatch):
