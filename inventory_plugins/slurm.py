@@ -117,7 +117,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             raise AnsibleParserError(error.text) from error
 
     def _read_options(self, path):
-        """The file's options; one of another type is said here, or Ansible's other parsers would make hosts of the file."""
+        """The file's options; what is none is said here, or Ansible's other parsers would make hosts of the file."""
         try:
             self._read_config_data(path)
             for option, least in (("count", 0), ("gpus", 0)):

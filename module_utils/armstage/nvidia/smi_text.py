@@ -35,7 +35,9 @@ CUDA_KEYS = ("cuda umd version", "cuda version")
 
 BANNER_FIELD = re.compile(r"\b(KMD Version|Driver Version|CUDA UMD Version|CUDA Version):\s*([^\s|]*)")
 BUS_ID = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]"
-GPU_ROW = re.compile(rf"\|\s+(\d+)\s+(\S.*?)\s+(?:On|Off|N/A|WDDM|TCC|MCDM)\s*\|\s+({BUS_ID}|N/A)\s+\S+\s*\|", re.ASCII)
+GPU_ROW = re.compile(
+    rf"\|\s+(\d+)\s+(\S.*?)\s+(?:On|Off|N/A|ERR!|WDDM|TCC|MCDM)\s*\|\s+({BUS_ID}|N/A|ERR!)\s+\S+\s*\|", re.ASCII
+)
 MIG_ROW = re.compile(r"\|\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+\|[^|]*/\s*(\d+)MiB\s*\|", re.ASCII)
 PROCESS_ROW = re.compile(
     r"\|\s+(\d+)\s+(?:(?:\d+|N/A)\s+(?:\d+|N/A)\s+)?(\d+)\s+(C\+G|M\+C|C|G|M)\s+(\S.*?)\s+(\d+MiB|N/A)\s*\|",

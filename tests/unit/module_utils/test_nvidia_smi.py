@@ -57,6 +57,16 @@ def test_a_reading_holds_its_literal_line(name):
             assert reading.line in text
 
 
+@pytest.mark.parametrize("persistence", ["On", "Off", "N/A", "ERR!"])
+@pytest.mark.parametrize(("bus", "bus_id"), [("0000000F:01:00.0", "0000000F:01:00.0"), ("            ERR!", None)])
+def test_a_gpu_whose_fields_are_errors_stays_in_the_list(persistence, bus, bus_id):
+    text = text_of("banner-580.95.05-gb10.txt")
+    row = "|   0  NVIDIA GB10                    On  |   0000000F:01:00.0 Off |"
+    assert row in text
+    text = text.replace(row, f"|   0  NVIDIA GB10                  {persistence:>4}  |   {bus} Off |")
+    assert [(gpu["name"], gpu["bus_id"]) for gpu in smi.parse(text, "nvidia-smi").gpus] == [("NVIDIA GB10", bus_id)]
+
+
 @pytest.mark.parametrize("name", ["bad-bomb.xml", "bad-external.xml", "bad-undeclared.xml"])
 def test_entities_are_refused(name):
     with pytest.raises(ArmstageError, match="without entities") as caught:
