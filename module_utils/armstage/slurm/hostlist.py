@@ -10,8 +10,8 @@ from ..errors import ArmstageError
 MAX_HOSTS = 65536
 """MAX_RANGE of Slurm's hostlist.c: a longer list is a typing error."""
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
-_LAST_NUMBER = re.compile(r"(.*?)(\d+)(\D*)")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
+_LAST_NUMBER = re.compile(r"(.*?)(\d+)(\D*)", re.ASCII)
 
 
 def expand(expression: str) -> list[str]:
@@ -21,10 +21,10 @@ def expand(expression: str) -> list[str]:
     """
     names: dict[str, None] = {}
     for part in _parts(expression):
-        for name in _expand_part(part):
+        for name in _expand_part(part, part):
             names[name] = None
             if len(names) > MAX_HOSTS:
-                raise ArmstageError(f"Expected at most {MAX_HOSTS} hosts, but `{part}` is more")
+                raise _too_many(part)
     return list(names)
 
 
@@ -78,15 +78,20 @@ def _parts(expression: str) -> Iterator[str]:
         yield part
 
 
-def _expand_part(part: str) -> Iterator[str]:
-    """Left brackets vary slowest, as in Slurm."""
+def _expand_part(part: str, whole: str) -> Iterator[str]:
+    """The names of a part of ``whole``. Left brackets vary slowest, as in Slurm."""
     head, bracket, rest = part.partition("[")
+    odd = re.search(r"[(){}]", head)
+    if odd:
+        raise _no_hostlist(whole, f"`{odd[0]}` is in no node's name")
     if not bracket:
         yield part
         return
     inside, _, tail = rest.partition("]")
-    tails = list(_expand_part(tail))
-    for number in _numbers(inside, part):
+    tails = list(_expand_part(tail, whole))
+    for count, number in enumerate(_numbers(inside, whole), 1):
+        if count * len(tails) > MAX_HOSTS:
+            raise _too_many(whole)
         for ending in tails:
             yield head + number + ending
 
@@ -100,9 +105,15 @@ def _numbers(inside: str, part: str) -> Iterator[str]:
         if int(last) < int(first):
             raise _no_hostlist(part, f"range `{piece}` runs backwards")
         if int(last) - int(first) >= MAX_HOSTS:
-            raise ArmstageError(f"Expected at most {MAX_HOSTS} hosts, but `{part}` is more")
+            raise _too_many(part)
         for number in range(int(first), int(last) + 1):
             yield str(number).zfill(len(first))
+
+
+def _too_many(part: str) -> ArmstageError:
+    return ArmstageError(
+        f"Expected at most {MAX_HOSTS} hosts, but `{part}` is more", hint="Look for a digit too many in its ranges"
+    )
 
 
 def _no_hostlist(text: str, why: str) -> ArmstageError:

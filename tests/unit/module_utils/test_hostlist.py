@@ -38,6 +38,12 @@ def test_expand(expression):
         ("gb[4-1]", "backwards"),
         ("gb[0-999999]", "65536"),
         ("gb[0-999]x[0-999]", "65536"),
+        ("gb[1-60000]x[1-60000]x[1-60000]", "65536"),
+        ("gb" + "[1-9]" * 40, "65536"),
+        ("gb[\N{ARABIC-INDIC DIGIT THREE}]", "neither a number"),
+        ("(null)", "`(` is in no node's name"),
+        ("gb{01-02}", "`{` is in no node's name"),
+        ("gb[1-2](x)", "`(` is in no node's name"),
     ],
 )
 def test_what_is_no_hostlist_is_refused_with_the_part(expression, words):
