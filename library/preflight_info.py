@@ -217,6 +217,7 @@ def main() -> None:
             configs=tuple(given["configs"]),
         )
         request = Request(**given)
+        request.require_root()
     except ArmstageError as error:
         module.fail_json(msg=error.message, hint=error.hint)
     module.exit_json(changed=False, **run_checks(request, describe=True))

@@ -46,11 +46,10 @@ def site_packages(env: str) -> str:
     """
     libraries = os.path.join(env, "lib")
     names = sorted(os.listdir(libraries)) if os.path.isdir(libraries) else []
-    found = [
-        path
-        for name in names
-        if name.startswith("python3") and os.path.isdir(path := os.path.join(libraries, name, "site-packages"))
-    ]
+    pythons = [os.path.join(libraries, name) for name in names if name.startswith("python3")]
+    # Debian's own Python, and with it NVIDIA's images, keeps what pip installs in /usr/local in dist-packages.
+    folders = [[os.path.join(python, kind) for python in pythons] for kind in ("site-packages", "dist-packages")]
+    found = next(filter(None, ([path for path in each if os.path.isdir(path)] for each in folders)), [])
     if not found and any(_dist_info(env)):
         return env
     if not found:

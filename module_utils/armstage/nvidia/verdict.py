@@ -46,6 +46,11 @@ CAUSES = (
         "Give the container its GPUs (--gpus all); on WSL update the Windows driver and run `wsl --shutdown`",
     ),
     (
+        ("does not start", "ended with status -", "names no driver and no gpu", "wrote more than"),
+        "It is this nvidia-smi that fails: run it by hand, and install that of the driver's version, or name the right"
+        " one (`nvidia_smi`, `--nvidia-smi`)",
+    ),
+    (
         ("nvml: unknown error", "error_unknown"),
         "In a container: start it again, its access to /dev/nvidia* is lost (`systemctl daemon-reload` on the host"
         " takes it away); on a host read `dmesg | grep NVRM`",

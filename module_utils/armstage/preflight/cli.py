@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from ..command_line import USAGE, Parser
 from ..errors import ArmstageError
-from .model import EXIT, Outcome
+from .model import EXIT, WARNINGS, Outcome
 from .report import terminal
 from .request import Request, numbers, workload
 from .runner import run_checks
@@ -78,6 +78,24 @@ def staged_root(program: str) -> str:
     return root if os.path.isdir(os.path.join(root, "envs")) else ""
 
 
+def writable(report: str) -> None:
+    """Raises ArmstageError for a report that could not be written where it is to be: before the checks, not after."""
+    folder = os.path.dirname(os.path.abspath(report))
+    if report and (os.path.isdir(report) or not os.access(folder, os.W_OK)):
+        expected = (
+            "a file, but it is a folder"
+            if os.path.isdir(report)
+            else f"a file in a folder that one may write: `{folder}`"
+        )
+        raise ArmstageError(
+            f"Expected `{report}` in `--html` to be {expected}", hint="Name a file, such as report.html"
+        )
+
+
+def complain(error: ArmstageError) -> None:
+    print(f"armstage-preflight: {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""), file=sys.stderr)
+
+
 def say(text: str) -> None:
     """Print a text; where nobody reads on (``| head``), the checks go on and the exit status tells."""
     try:
@@ -92,8 +110,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     style = terminal.style(sys.stdout, os.environ)
     try:
         request = request_of(options, dict(os.environ), sys.argv[0])
+        request.require_root()
+        writable(options.html)
     except ArmstageError as error:
-        print(f"armstage-preflight: {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""), file=sys.stderr)
+        complain(error)
         return USAGE
 
     def show(outcome: Outcome) -> None:
@@ -101,14 +121,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(style(outcome.line, outcome.finding.status))
 
     result = run_checks(request, show, describe=options.json or bool(options.html))
+    status = EXIT[result["verdict"]]
     if options.html:
         from .report import build, html
 
         name = result["host"].get("name") or "this host"
-        with open(options.html, "w", encoding="utf-8") as file:
-            file.write(html.page(build.report({name: result})))
+        try:
+            with open(options.html, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(html.page(build.report({name: result})))
+        except OSError as error:
+            complain(ArmstageError(f"Failed to write `{options.html}`: {error.strerror}"))
+            status = status or EXIT[WARNINGS]
     if options.json:
         say(json.dumps(result, indent=2, sort_keys=True))
     else:
         say("\n".join(style(line.text, line.status) for line in terminal.closing({"": result})))
-    return EXIT[result["verdict"]]
+    return status

@@ -62,6 +62,14 @@ class Request:
         above_zero("timeout", self.timeout, "seconds")
         at_least("sample", self.sample, 0)
 
+    def require_root(self) -> None:
+        """Raises ArmstageError where there is no host to look at, which would look like one without a driver."""
+        if not os.path.isdir(self.root):
+            raise ArmstageError(
+                f"Expected `root` to be the folder that holds proc/ and sys/, but there is no folder `{self.root}`",
+                hint="Give `/` for this host, or the folder that a host was recorded in",
+            )
+
     def wants(self, number: str) -> bool:
         """Whether a check is to be run."""
         return number not in self.skip and (not self.checks or number in self.checks)
@@ -86,7 +94,7 @@ def workload(value: Any) -> int | None:
         value = next((value[key] for key in MEMORY_KEYS if key in value), None)
     if value is None or value == "":
         return None
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(value), re.ASCII)
+    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,15})?)\s*([A-Za-z]*)\s*", str(value), re.ASCII)
     if match is None or match[2].upper() not in UNITS or not float(match[1]):
         raise ArmstageError(
             f"Expected the memory a run needs, such as `90` or `90GiB`, in `workload`, but received: `{value}`",

@@ -29,6 +29,9 @@ from .request import Request
 GRACE = 5.0
 """Seconds that a check has beyond its own limit: for the commands it runs to be ended first."""
 
+MOST_WAIT = 3600.0
+"""Seconds of one wait; select(2) takes no more than some."""
+
 END = 0.5
 """Seconds that a killed child has to be gone, before it is abandoned."""
 
@@ -54,7 +57,7 @@ def run_checks(
             busy = [lane for lane in lanes if not lane.done]
             if not busy:
                 break
-            left = min(lane.deadline for lane in busy) - time.monotonic()
+            left = min([MOST_WAIT, *(lane.deadline - time.monotonic() for lane in busy)])
             readable = select.select([lane.handle for lane in busy], [], [], max(0.0, left))[0]
             for lane in busy:
                 found.update({outcome.id: outcome for outcome in lane.follow(lane.handle in readable)})

@@ -159,3 +159,24 @@ class TestSitePackages:
             (tmp_path / "lib" / python / "site-packages").mkdir(parents=True)
         with pytest.raises(ArmstageError, match=r"more than one Python: .*python3\.12.*python3\.13"):
             site_packages(str(tmp_path))
+
+    def test_of_debians_own_python(self, tmp_path):
+        folder = tmp_path / "lib/python3.12/dist-packages"
+        folder.mkdir(parents=True)
+        assert site_packages(str(tmp_path)) == str(folder)
+        (tmp_path / "lib/python3.12/site-packages").mkdir()
+        assert site_packages(str(tmp_path)) == str(tmp_path / "lib/python3.12/site-packages")
+
+
+def test_what_pip_moved_out_of_the_way_is_not_installed(tmp_path):
+    plant(tmp_path, "torch", "2.11.0")
+    plant(tmp_path, "~orch", "2.10.0")
+    assert list(installed(str(tmp_path))) == ["torch"]
+
+
+def test_what_was_not_finished_is_noted_where_that_is_asked_for(tmp_path):
+    plant(tmp_path, "torch", "2.11.0")
+    (tmp_path / "foo-1.0.dist-info").mkdir()
+    unfinished = []
+    assert list(installed(str(tmp_path), unfinished)) == ["torch"]
+    assert unfinished[0].startswith(f"`{tmp_path}/foo-1.0.dist-info/METADATA` holds no Name and Version")

@@ -61,3 +61,8 @@ def test_what_is_not_understood(run_module, options):
     assert result["failed"]
     assert "`" in result["msg"]
     assert result["hint"]
+
+
+def test_a_root_that_is_no_folder(run_module):
+    result = run_module(preflight_info, root="/nowhere")
+    assert (result["failed"], "there is no folder `/nowhere`" in result["msg"]) == (True, True)

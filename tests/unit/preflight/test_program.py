@@ -89,7 +89,16 @@ class TestRun:
 
     @pytest.mark.parametrize(
         "arguments",
-        [["--bogus"], ["--only", "G11"], ["--workload", "much"], ["--sample", "x"], ["--timeout", "0"], ["extra"]],
+        [
+            ["--bogus"],
+            ["--only", "G11"],
+            ["--workload", "much"],
+            ["--sample", "x"],
+            ["--timeout", "0"],
+            ["extra"],
+            ["--root", "/nowhere"],
+            ["--workload", "9" * 400],
+        ],
     )
     def test_what_is_not_understood(self, program, arguments):
         done = run(program, *arguments)
@@ -106,6 +115,21 @@ class TestRun:
     def test_a_page_of_this_host(self, program, tmp_path):
         run(program, "--only", "A2,G9", "--html", tmp_path / "report.html")
         assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+
+    @pytest.mark.parametrize("place", ["nowhere/report.html", "."])
+    def test_a_page_that_can_not_be_written_is_refused_before_the_checks(self, program, tmp_path, place):
+        done = run(program, "--only", "A2,G9", "--html", tmp_path / place)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert f"Expected `{tmp_path / place}` in `--html` to be a file" in done.stderr
+
+    def test_a_disk_that_is_full_is_said_and_does_not_take_the_lines(self, program):
+        done = run(program, "--only", "A2,G9", "--html", "/dev/full")
+        assert "verdict: " in done.stdout
+        assert done.returncode in (1, 2)
+        assert done.stderr == "armstage-preflight: Failed to write `/dev/full`: No space left on device\n"
+
+    def test_a_very_long_time(self, program):
+        assert run(program, "--only", "A2,G9", "--timeout", "1e99").stderr == ""
 
     def test_no_colour_where_nobody_looks(self, program):
         assert "\033" not in run(program, "--only", "A2").stdout

@@ -189,7 +189,7 @@ def test_workloads(value, expected):
     assert workload(value) == expected
 
 
-@pytest.mark.parametrize("value", ["much", "-1", "0", "90 XB", {"cpu": 1}, [90]])
+@pytest.mark.parametrize("value", ["much", "-1", "0", "90 XB", "9" * 400, {"cpu": 1}, [90]])
 def test_workloads_that_are_none(value):
     with pytest.raises(ArmstageError, match="workload"):
         workload(value)
