@@ -18,7 +18,9 @@ from .thresholds import THRESHOLDS
 
 CHECKOUT = "dgx-spark-playbooks"
 
-IMAGE = re.compile(r"(?P<image>nvcr\.io/[\w./-]+):(?P<tag>(?P<version>\d\d\.\d\d)[\w.-]*)")
+SET = re.compile(r"\s*(?:(?:ARG|ENV|export)\s+)?([A-Za-z_]\w*)=(\S+)")
+
+IMAGE = re.compile(r"(?P<image>nvcr\.io[/#][\w./-]+):(?P<tag>(?P<version>\d\d\.\d\d)[\w.-]*)")
 
 
 def check(context: Context) -> Finding:
@@ -53,12 +55,27 @@ def _images(context: Context) -> Iterator[tuple[str, str]]:
     version = context.request.environ.get("NVIDIA_PYTORCH_VERSION", "")
     if re.fullmatch(r"\d\d\.\d\d", version):
         yield f"nvcr.io/nvidia/pytorch:{version}-py3", "NVIDIA_PYTORCH_VERSION"
-    for path in context.request.configs:
+    if not context.request.configs:
+        return
+    from .settings import find  # not at the start: few runs are given a configuration
+
+    for path in find(context.request.configs):
         if os.path.isfile(path):
-            for line in (read_text(path) or "").splitlines():
-                match = IMAGE.search(line.partition(" #")[0]) if not line.lstrip().startswith("#") else None
-                if match:
-                    yield match[0], path
+            yield from ((image, path) for image in images_in(read_text(path) or ""))
+
+
+def images_in(text: str) -> Iterator[str]:
+    """The images that a file names outside of comments, also by what it has set before: ``$TAG``, ``${TAG:-25.09}``."""
+    from .shell import expand
+
+    known: dict[str, str] = {}
+    for line in text.splitlines():
+        code = "" if line.lstrip().startswith("#") else line.partition(" #")[0]
+        match = SET.match(code)
+        if match:
+            known[match[1]] = expand(match[2].strip("'\""), known)
+        for found in IMAGE.finditer(expand(code, known) if "$" in code else code):
+            yield found[0].replace("#", "/")
 
 
 def _outdated(image: str, source: str) -> Iterator[Finding]:

@@ -182,6 +182,26 @@ class TestPlaybooks:
         file.write_text("image: nvcr.io/nvidia/pytorch:25.09-py3  # old\n")
         assert host.look("G8", configs=(str(file),)).status == "WARN"
 
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("Dockerfile", "ARG TAG=25.09\nFROM nvcr.io/nvidia/pytorch:${TAG}-py3\n"),
+            ("run.sh", "TAG='25.09-py3'\ndocker run nvcr.io/nvidia/pytorch:$TAG\n"),
+            ("compose.yaml", "image: nvcr.io/nvidia/pytorch:${TAG:-25.09}-py3\n"),
+            ("run.sh", "srun --container-image=nvcr.io#nvidia/pytorch:25.09-py3 x\n"),
+            (
+                "run.sh",
+                "docker build --build-arg A=nvcr.io/nvidia/pytorch:25.11-py3 -t nvcr.io/nvidia/pytorch:25.09-py3",
+            ),
+        ],
+    )
+    @pytest.mark.parametrize("folder", [False, True])
+    def test_an_image_in_any_form(self, host, tmp_path, name, text, folder):
+        (tmp_path / "configs").mkdir()
+        (tmp_path / "configs" / name).write_text(text)
+        found = host.look("G8", configs=(str(tmp_path / "configs" / ("" if folder else name)),))
+        assert (found.status, "`nvcr.io/nvidia/pytorch:25.09-py3`" in found.detail) == ("WARN", True), found.detail
+
     def test_offline_is_never_a_pass(self, host, checkout):
         here, _commit = checkout()
         assert host.look("G8", playbooks=str(here)).status == "SKIP"
