@@ -1,8 +1,8 @@
 """G1: every library of the environment is for the CUDA major of its torch, and no two majors' packages are mixed.
 
 CUDA 12 and 13 differ in the sonames of only some libraries: libcudart, libnvrtc, libcublas and those
-below follow the toolkit's major, libcufft, libcusolver and libcusparse have numbers of their own, and
-libnccl and libcudnn carry none, so that there only the package's name tells.
+below follow the toolkit's major, libcufft and libcusolver have numbers of their own, libcusparse and
+libcurand the same for both, and libnccl and libcudnn carry none, so that there only the package's name tells.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ..elf.reader import ElfFile
 from ..elf.words import listed
 from .context import Context, shown
 from .model import FAIL, PASS, SKIP, WARN, Fact, Finding, worst
+from .thresholds import THRESHOLDS
 from .torch_build import absent
 
 FOLLOWS_CUDA = re.compile(r"lib(cudart|nvrtc|cublas|cublasLt|cupti|nvJitLink|nvjpeg|npp\w+)\.so\.(\d+)(\.\d+)?")
@@ -49,7 +50,7 @@ def check(context: Context) -> Finding:
         )
     major = torch.cuda.partition(".")[0]
     files, _broken = context.elves
-    needs = [(file, name) for file in files for name in file.needed if FOLLOWS_CUDA.fullmatch(name)]
+    needs = [(file, name) for file in files for name in file.needed if cuda_of(name)]
     problems = [*_needs(context, files, major), *_packages(context, major)]
     fine = Finding(
         PASS,
@@ -61,6 +62,12 @@ def check(context: Context) -> Finding:
     return worst(problems, fine)
 
 
+def cuda_of(soname: str) -> str:
+    """The CUDA major that a library is of; empty for one that is the same for several."""
+    match = FOLLOWS_CUDA.fullmatch(soname)
+    return match[2] if match else str(THRESHOLDS["sonames"]["cuda"].get(soname, ""))
+
+
 def _needs(context: Context, files: list[ElfFile], major: str) -> Iterator[Finding]:
     """Libraries that name another CUDA major's library in DT_NEEDED."""
     there = {name for file in files for name in (file.soname, os.path.basename(file.path)) if name}
@@ -68,14 +75,13 @@ def _needs(context: Context, files: list[ElfFile], major: str) -> Iterator[Findi
     wrong: dict[str, list[ElfFile]] = {}
     for file in files:
         for name in file.needed:
-            match = FOLLOWS_CUDA.fullmatch(name)
-            if match and match[2] != major and file.path not in chosen_from and not _belongs_to(file, context):
+            of = cuda_of(name)
+            if of and of != major and file.path not in chosen_from and not _belongs_to(file, context):
                 wrong.setdefault(name, []).append(file)
     for name, needy in wrong.items():
         first = shown(needy[0].path, context.env)
         more = f" and {len(needy) - 1} more need" if len(needy) > 1 else " needs"
-        other = FOLLOWS_CUDA.fullmatch(name)
-        detail = f"`{first}`{more} `{name}`, of CUDA {other[2] if other else '?'}; torch here is for CUDA {major}"
+        detail = f"`{first}`{more} `{name}`, of CUDA {cuda_of(name)}; torch here is for CUDA {major}"
         if name in there:
             hint = f"Two CUDA runtimes would be loaded side by side; install a build for CUDA {major}"
             yield Finding(WARN, detail + ", and both are installed", hint, needy[0].path)

@@ -36,6 +36,24 @@ THRESHOLDS: dict[str, dict[str, Any]] = {
         "date": "2026-09-17",
         "source": "MiaAI-Lab/DeepSeek-v4.1-Flash-DGX-Sparks#23: 0 free blocks of 4 MiB before a wedge, 24 after a boot",
     },
+    "sonames": {
+        "cuda": {
+            "libcufft.so.11": "12",
+            "libcufft.so.12": "13",
+            "libcufftw.so.11": "12",
+            "libcufftw.so.12": "13",
+            "libcusolver.so.11": "12",
+            "libcusolver.so.12": "13",
+            "libcusolverMg.so.11": "12",
+            "libcusolverMg.so.12": "13",
+            "libnvToolsExt.so.1": "12",
+        },
+        "date": "2026-12-01",
+        "source": (
+            "nvidia-cufft-cu12 11.3, nvidia-cufft 12.0, nvidia-cusolver-cu12 11.7, nvidia-cusolver 12.0; NVTX 3 is"
+            " headers alone in CUDA 13"
+        ),
+    },
     "thermal_slowdown": {
         "seconds": 1,
         "date": "2026-08-18",

@@ -31,8 +31,22 @@ class TestCudaAbi:
         assert f"site-packages/vllm/_C.abi3.so` needs `{soname}`, of CUDA {major}" in found.detail
         assert "never link" in found.hint
 
+    @pytest.mark.parametrize("soname", ["libcufft.so.11", "libcusolver.so.11", "libnvToolsExt.so.1"])
+    def test_a_library_of_cuda_12_with_a_number_of_its_own(self, look_into, staged, soname):
+        Elf(needed=[soname, "libc10.so"]).write(staged.site / "x/y.abi3.so")
+        found = look_into("G1")
+        assert (found.status, f"needs `{soname}`, of CUDA 12" in found.detail) == ("FAIL", True), found.detail
+
     @pytest.mark.parametrize(
-        "soname", ["libcufft.so.12", "libcusparse.so.12", "libcusolver.so.12", "libcudart.so.13", "libnccl.so.2"]
+        "soname",
+        [
+            "libcufft.so.12",
+            "libcusparse.so.12",
+            "libcusolver.so.12",
+            "libcurand.so.10",
+            "libcudart.so.13",
+            "libnccl.so.2",
+        ],
     )
     def test_sonames_that_do_not_follow_the_toolkit(self, look_into, staged, soname):
         Elf(needed=[soname]).write(staged.site / "pkg/x.so")
