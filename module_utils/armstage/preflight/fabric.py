@@ -49,8 +49,11 @@ class Link:
 
     @property
     def port(self) -> str:
-        """What both halves of a port have in common: ``1s0f1`` of rocep1s0f1 and of roceP2p1s0f1."""
-        match = re.search(r"(\d+s\d+f\d+)$", self.device)
+        """What both halves of a port have in common: ``1s0f1`` of rocep1s0f1 and of roceP2p1s0f1.
+
+        Where the devices are called mlx5_0 and mlx5_1 their interfaces tell: enp1s0f1np1.
+        """
+        match = re.search(r"(\d+s\d+f\d+)$", self.device) or re.search(r"(\d+s\d+f\d+)(?:np\d+)?$", self.interface)
         return match[1] if match else self.device
 
 

@@ -99,10 +99,16 @@ def _variables(context: Context, settings: Sequence[Setting], up: Sequence[Link]
     """NCCL's and the launchers' variables, of the job and of the files, against the links there are."""
     known = THRESHOLDS["two_sparks"]
     environ = {
-        name.lower(): Setting(name.lower(), value, ENVIRONMENT) for name, value in context.request.environ.items()
+        name.lower(): Setting(name.lower(), value, ENVIRONMENT)
+        for name, value in context.request.environ.items()
+        if name.isupper()
     }
     files = {setting.name: setting for setting in settings if setting.variable}
-    given: Mapping[str, Setting] = {**environ, **files}
+    every = {**environ, **files}
+    # One that is empty is as good as not set, and what the script's own variables hold nobody knows here.
+    given: Mapping[str, Setting] = {
+        name: each for name, each in every.items() if str(each.value) and not UNKNOWN.search(str(each.value))
+    }
     if not up:
         return
     devices, interfaces = [link.device for link in up], [link.interface for link in up]
@@ -115,6 +121,7 @@ def _variables(context: Context, settings: Sequence[Setting], up: Sequence[Link]
             which = f"leaves out {quoted(left)}" if named else f"names none of {quoted(devices)}"
             hint = f"NCCL_IB_HCA={','.join(devices)}"
             yield Finding(WARN, f"NCCL_IB_HCA=`{chosen.value}` ({chosen.where}) {which}", hint, known["halves_source"])
+    yield from _sockets(given)
     index = given.get("nccl_ib_gid_index")
     if index and re.fullmatch(r"\d{1,5}", str(index.value)):
         wrong = [link.device for link in up if int(index.value) not in [gid.index for gid in link.gids if gid.usable]]
@@ -122,8 +129,6 @@ def _variables(context: Context, settings: Sequence[Setting], up: Sequence[Link]
             detail = f"NCCL_IB_GID_INDEX=`{index.value}` ({index.where}) is no RoCE v2 IPv4 GID of {quoted(wrong)}"
             yield Finding(WARN, detail, "Unset it: NCCL finds the GID of each device itself", known["gid_source"])
     for name, setting in given.items():
-        if UNKNOWN.search(str(setting.value)) or not setting.value:
-            continue  # a variable of the script, whose value nobody knows here
         if name.endswith("_socket_ifname"):
             yield from _off_the_link(
                 setting, interfaces, [_chosen(name, str(setting.value), each) for each in interfaces]
@@ -134,6 +139,19 @@ def _variables(context: Context, settings: Sequence[Setting], up: Sequence[Link]
             yield from _off_the_link(setting, either, [word in (*either, "all") for word in words])
         elif name.endswith("host_ip") and addresses:
             yield from _off_the_link(setting, addresses, [_is_on(setting, address) for address in addresses])
+
+
+def _sockets(given: Mapping[str, Setting]) -> Iterator[Finding]:
+    """NCCL that is told to leave RoCE alone."""
+    for name, value in (("nccl_ib_disable", "1"), ("nccl_net", "socket")):
+        setting = given.get(name)
+        if setting and str(setting.value).lower() == value:
+            yield Finding(
+                WARN,
+                f"{name.upper()}=`{setting.value}` ({setting.where}) keeps NCCL from using RoCE: it goes over sockets",
+                f"Unset {name.upper()}: NCCL uses the ConnectX devices by itself",
+                "docs.nvidia.com/deeplearning/nccl, Environment Variables, 2026-12-01",
+            )
 
 
 def _chosen(name: str, value: str, interface: str) -> bool:
@@ -188,7 +206,7 @@ def _fine(links: Sequence[Link], up: Sequence[Link], launch: Launch) -> Finding:
     asked = [each for each in (launch.tensor, launch.pipeline) if each]
     facts += [Fact(each.name, str(each.value), each.where) for each in asked]
     facts += [Fact(each["what"], each["measured"], each["source"]) for each in known["tensor_parallel"]]
-    ready = f"{listed(link.device for link in up)} up, MTU {', '.join(str(link.mtu) for link in up)}"
+    ready = f"{listed(link.device for link in up)} up, MTU {', '.join(str(link.mtu or 'unknown') for link in up)}"
     if not launch.over_two:
         return Finding(PASS, f"{ready}; nothing asks for a second Spark", source=fabric.DEVICES, facts=tuple(facts))
     measured = "; ".join(f"{each['what']} {each['measured']} ({each['source']})" for each in known["tensor_parallel"])

@@ -121,6 +121,10 @@ RAY = "\nray start --head\nvllm serve m -tp 2 --distributed-executor-backend ray
         "UCX_NET_DEVICES=enp1s0f1np1",
         "UCX_NET_DEVICES=all",
         "VLLM_HOST_IP=10.0.0.2",
+        "NCCL_IB_HCA=$HCA",
+        "NCCL_IB_HCA=",
+        "NCCL_IB_DISABLE=0",
+        "NCCL_NET=IB",
     ],
 )
 def test_a_variable_that_is_on_the_link_or_unknown(ask, variable):
@@ -141,6 +145,19 @@ def test_a_variable_that_is_on_the_link_or_unknown(ask, variable):
 def test_a_variable_that_is_off_the_link(ask, variable):
     found = ask(f"export {variable}{RAY}")
     assert (found.status, "is not on a ConnectX link" in found.detail) == ("WARN", True), found.detail
+
+
+@pytest.mark.parametrize("variable", ["NCCL_IB_DISABLE=1", "NCCL_NET=Socket"])
+def test_a_variable_that_keeps_nccl_from_using_the_link(ask, variable):
+    found = ask(f"export {variable}{RAY}")
+    assert (found.status, "keeps NCCL from using RoCE" in found.detail) == ("WARN", True), found.detail
+    assert ask(RAY, environ=dict([variable.split("=")])).status == "WARN"
+
+
+def test_halves_of_a_port_are_known_by_their_interfaces_too(spark):
+    spark.roce("mlx5_0", "enp1s0f0np0").roce("mlx5_1", "enP2p1s0f0np0", up=False)
+    found = spark.look("G10")
+    assert (found.status, "only mlx5_0 of its port is up, mlx5_1 is down" in found.detail) == ("WARN", True)
 
 
 def test_the_address_of_this_node_is_its_own(ask):
