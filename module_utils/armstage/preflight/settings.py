@@ -273,8 +273,8 @@ def _ini(text: str) -> Any:
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # capitals tell variables
     try:
         parser.read_string(text if re.search(r"^\s*\[", text, re.MULTILINE) else "[DEFAULT]\n" + text)
-    except configparser.Error as error:
-        raise ArmstageError(f"it is not INI: {error.message.splitlines()[0]}") from error
+    except (configparser.Error, AttributeError) as error:  # the latter by a line that goes on one without a value
+        raise ArmstageError(f"it is not INI: {str(error).splitlines()[0]}") from error
     sections = [parser.defaults(), *(parser[name] for name in parser.sections())]
     names = ["", *parser.sections()]
     return {

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import ArmstageError
+
 SHELLS = ("sh", "bash", "dash", "zsh")
 
 VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?([-=])((?:[^{}]|\$\{[^{}]*\})*))?\}|(\w+))")
@@ -40,6 +42,9 @@ MAX_JOINED = 100
 MAX_NESTED = 5
 """Variables in variables, and shells in shells."""
 
+MAX_INNER = 2000
+"""Commands in quotes of other commands, in one file."""
+
 MAX_EXPANDED = 10**4
 """Characters of a word: one that holds itself twice doubles with every line."""
 
@@ -64,7 +69,28 @@ class Command:
     where: str
 
 
-def script(text: str, path: str, known: Mapping[str, str] | None = None, depth: int = 0) -> Iterator[Command]:
+class Inner:
+    """How many commands may still come out of quotes: a text that holds itself has no end of them."""
+
+    def __init__(self) -> None:
+        self.depth, self.left = 0, MAX_INNER
+
+    def script(self, text: str, where: str, known: Mapping[str, str] | None) -> Iterator[Command]:
+        """The commands in a text that a command gives a shell; all of them are where that is."""
+        if self.depth == MAX_NESTED:
+            return
+        self.depth += 1
+        for command in script(text, where, known, self):
+            self.left -= 1
+            if self.left < 0:
+                raise ArmstageError(f"more than {MAX_INNER} of its commands are in quotes of other commands")
+            yield Command(command.words, where)
+        self.depth -= 1
+
+
+def script(
+    text: str, path: str, known: Mapping[str, str] | None = None, inner: Inner | None = None
+) -> Iterator[Command]:
     """The commands of a shell script, lines joined where they go on.
 
     Variables that the script sets before (or that are ``known``) stand for their values, ``bash -c '...'``
@@ -72,9 +98,9 @@ def script(text: str, path: str, known: Mapping[str, str] | None = None, depth: 
     lines are the options of a command `sbatch`.
     """
     lines, position, joins = text.splitlines(), 0, MAX_JOINED
-    variables = dict(known or {})
+    variables, inner = dict(known or {}), inner or Inner()
     while position < len(lines):
-        where = f"{path}, line {position + 1}" if not depth else path
+        where = f"{path}, line {position + 1}"
         directive = DIRECTIVE.match(lines[position])
         if directive:
             yield Command(("sbatch", *_words(directive[1])), where)
@@ -89,9 +115,9 @@ def script(text: str, path: str, known: Mapping[str, str] | None = None, depth: 
         for words in commands or ():
             expanded = list(_expanded(words, variables))
             _assign(expanded, variables)
-            yield from with_inner(expanded, where, variables, depth)
-            if body and depth < MAX_NESTED and _takes_a_script(expanded):
-                yield from script("\n".join(body), where, variables, depth + 1)
+            yield from with_inner(expanded, where, variables, inner)
+            if body and _takes_a_script(expanded):
+                yield from inner.script("\n".join(body), where, variables)
 
 
 def _continued(lines: Sequence[str], position: int) -> tuple[str, int]:
@@ -182,19 +208,20 @@ def _assign(words: Sequence[str], variables: dict[str, str]) -> None:
 
 
 def with_inner(
-    words: Sequence[str], where: str, known: Mapping[str, str] | None = None, depth: int = 0
+    words: Sequence[str], where: str, known: Mapping[str, str] | None = None, inner: Inner | None = None
 ) -> Iterator[Command]:
     """A command, and those in the text that it gives a shell: ``docker exec x bash -lc 'vllm serve ...'``."""
     yield Command(tuple(words), where)
     names = [os.path.basename(word) for word in words]
-    inner = []
+    texts = []
     for position, name in enumerate(names[:-2]):
         if name in SHELLS and re.fullmatch(r"-[a-z]*c", words[position + 1]):
-            inner.append(words[position + 2])
+            texts.append(words[position + 2])
     for name in {"ssh", "tmux", "screen"}.intersection(names):
-        inner += [word for word in words[names.index(name) + 1 :] if re.search(r"\s", word) and word not in inner]
-    for text in inner if depth < MAX_NESTED else ():
-        yield from script(text, where, known, depth + 1)
+        texts += [word for word in words[names.index(name) + 1 :] if re.search(r"\s", word) and word not in texts]
+    inner = inner or Inner()
+    for text in texts:
+        yield from inner.script(text, where, known)
 
 
 def assignments(words: Sequence[str]) -> dict[str, str]:

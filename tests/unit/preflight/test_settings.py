@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from ansible.module_utils.armstage.errors import ArmstageError
 from ansible.module_utils.armstage.preflight.settings import find, parse, read
 from ansible.module_utils.armstage.preflight.shell import script
 
@@ -113,6 +114,19 @@ def test_a_file_that_is_not_understood_is_named(tmp_path, name, text, word):
     problem = read(str(tmp_path / name)).problem
     assert f"`{tmp_path}/{name}` was not understood" in problem
     assert word in problem
+
+
+def test_a_text_that_holds_itself_has_an_end(tmp_path):
+    """Found by mutation: each of its lines gives a shell all of them."""
+    text = 'CMD="vll- serve m mtp 2C\nbash) -c "$CMD"\nc "$CMD;"\nc "$"MD"\nc "$CMD"\n'
+    (tmp_path / "a.sh").write_text(text)
+    found = read(str(tmp_path / "a.sh"))
+    assert found.problem.endswith("more than 2000 of its commands are in quotes of other commands")
+
+
+def test_a_line_that_goes_on_one_without_a_value():
+    with pytest.raises(ArmstageError, match="it is not INI"):
+        parse("a\n  b\n", "a.ini")
 
 
 def test_what_is_no_file_is_not_waited_for(tmp_path):
