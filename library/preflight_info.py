@@ -74,7 +74,7 @@ options:
   configs:
     description:
       - Files and folders on the node with the run's configuration and launch scripts, for V(G10) and V(G8).
-      - YAML, JSON, TOML, INI and shell scripts are read as such.
+      - YAML, JSON, TOML, INI, shell scripts, C(.env) files, Dockerfiles and systemd units are read as such.
     type: list
     elements: path
     default: []

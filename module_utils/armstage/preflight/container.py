@@ -29,6 +29,9 @@ VARIABLES = {"SINGULARITY_NAME": "apptainer", "APPTAINER_NAME": "apptainer", "EN
 
 CGROUP = re.compile(r"/(docker|libpod|crio|kubepods|containerd|lxc|machine\.slice/libpod)[-/.]")
 
+OVERLAY = re.compile(r"^\S+ / overlay \S*lowerdir=\S*/(docker|containerd|containers|enroot)/", re.MULTILINE)
+"""The root of a container: layers in its engine's folder, where a node that was booted from an image has others."""
+
 NGC = re.compile(r"\.nv\d\d\.\d+|a0\+[0-9a-f]{7,}")
 """In a torch version: that of NVIDIA's images, ``2.10.0a0+b558c986e8.nv25.11``."""
 
@@ -67,7 +70,15 @@ def container(context: Context) -> tuple[str, str]:
         if value:
             return engine or value, name
     match = CGROUP.search(context.text("/proc/1/cgroup") + "/")
-    return (match[1].rpartition("/")[2], "/proc/1/cgroup") if match else ("", "")
+    if match:
+        return match[1].rpartition("/")[2], "/proc/1/cgroup"
+    # containerd leaves no file, and of a cgroup of its own (v2) a container sees nothing but `/`.
+    match = OVERLAY.search(context.text("/proc/self/mounts"))
+    if match:
+        return match[1], "/proc/self/mounts"
+    if context.request.environ.get("KUBERNETES_SERVICE_HOST"):
+        return "kubernetes", "KUBERNETES_SERVICE_HOST"
+    return "", ""
 
 
 def _drift(context: Context) -> Iterator[Finding]:

@@ -232,6 +232,11 @@ class TestContainer:
         [
             (".dockerenv", "", "docker"),
             ("run/.containerenv", "", "podman"),
+            (
+                "proc/self/mounts",
+                "overlay / overlay rw,lowerdir=/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/7/fs",
+                "containerd",
+            ),
             ("run/systemd/container", "systemd-nspawn\n", "systemd-nspawn"),
             ("proc/1/cgroup", "0::/system.slice/docker-0123.scope\n", "docker"),
             ("proc/1/cgroup", "12:cpu:/kubepods/besteffort/pod1\n", "kubepods"),
@@ -243,6 +248,13 @@ class TestContainer:
 
     def test_a_variable(self, look_into):
         assert "in a container (apptainer, APPTAINER_NAME)" in look_into("G9", {"APPTAINER_NAME": "x.sif"}).detail
+
+    def test_a_pod(self, look_into):
+        assert look_into("G9", {"KUBERNETES_SERVICE_HOST": "10.96.0.1"}).detail.startswith("in a container (kubernetes")
+
+    def test_a_root_that_was_booted_from_an_image_is_no_container(self, look_into, host):
+        host.put("proc/self/mounts", "overlay / overlay rw,lowerdir=/media/root-ro,upperdir=/media/rw 0 0\n")
+        assert look_into("G9").detail.startswith("on the bare host")
 
     def test_a_session_is_no_container(self, look_into, host):
         host.put("proc/1/cgroup", "0::/init.scope\n")
