@@ -277,11 +277,12 @@ def test_too_little_room_is_said_before_anything_is_written(root, tmp_path):
     root.mkdir()
 
     def run():
-        return [failure(desired), os.listdir(root / "store"), os.listdir(root / "cache")]
+        return [failure(desired, predict), failure(desired), os.listdir(root)]
 
-    said, *left = as_child(run, user=0, before=lambda: mount_small(root, "1M"))
-    assert said.startswith("Not enough space in")
-    assert left == [[], []]
+    asked, said, left = as_child(run, user=0, before=lambda: mount_small(root, "1M"))
+    assert asked.startswith("Not enough space in")
+    assert said == asked
+    assert left == []
 
 
 # No right to write.

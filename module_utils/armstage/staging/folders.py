@@ -49,15 +49,20 @@ def require_room(link: Path) -> None:
 def require_writable(folders: Iterable[Path]) -> None:
     """Raise ArmstageError where one of these folders can't be made, or written in once it is there; writes nothing."""
     for folder in folders:
-        there = folder
-        while not os.path.lexists(there):
-            there = there.parent
+        there = standing(folder)
         why = _not_writable(there)
         if why:
             raise ArmstageError(
                 f"Failed to write in `{there}`{f' for `{folder}`' if folder != there else ''}: {why}",
                 hint=f"Give a root that this user may write in, or see who may write in this one: ls -ld {there}",
             )
+
+
+def standing(path: Path) -> Path:
+    """The path, or the nearest above it that is there."""
+    while not os.path.lexists(path):
+        path = path.parent
+    return path
 
 
 def _not_writable(path: Path) -> str:

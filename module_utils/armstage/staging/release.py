@@ -14,13 +14,13 @@ from ..errors import ArmstageError
 from ..files import point_link
 from .adapt import link_plain_sonames, replace_texts
 from .desired import Desired
-from .folders import make_folder, require_room, require_writable
+from .folders import make_folder, require_room, require_writable, standing
 from .in_use import not_open
 from .progress import Reporter
 from .publish import Store, in_real_folder, relative_target
 from .record import Release, read_manifest, read_release
 from .sourcing import Choice, avoiding, choose, obtain, require_same_digest
-from .space import full
+from .space import full, require_space
 from .survey import what_is_wrong
 from .unpack import unpack
 
@@ -207,6 +207,8 @@ def predict(desired: Desired) -> Done:
             store = Store(desired.root)
             caches = [store.cache] if plan.publish else []
             require_writable([store.root, store.store, *caches, *((desired.root / link).parent for link in plan.links)])
+        if plan.publish:
+            require_space(standing(store.store), 0, f"to stage {desired.name}")
         return Done(observed, choice, plan, observed.current)
 
 

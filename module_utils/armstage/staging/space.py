@@ -22,9 +22,9 @@ def require_space(folder: Path, size: int, purpose: str) -> None:
     status = os.statvfs(folder)
     free = status.f_bavail * status.f_frsize
     if size + MARGIN > free:
+        needed = f"{human(size)} needed and " if size else ""
         raise ArmstageError(
-            f"Not enough space in `{folder}` {purpose}: {human(size)} needed and {human(MARGIN)} to spare,"
-            f" {human(free)} free",
+            f"Not enough space in `{folder}` {purpose}: {needed}{human(MARGIN)} to spare, {human(free)} free",
             hint=f"Make room there (df -h {folder}), or choose another root",
         )
 
