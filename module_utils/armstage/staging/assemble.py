@@ -69,7 +69,7 @@ def assemble(
 ) -> Assembled:
     """Fill an empty folder with an environment. Without a lock the requirements are resolved first, and
     what they came to is the lock. Raises ArmstageError for an environment that would not be right."""
-    with _readable_by_all():
+    with _readable_by_all(), _named_from(folder):
         venv.prepare(folder)
         pins = _install(folder, uv, requirements, constraints, lock)
         venv.finish(folder, python)
@@ -104,6 +104,17 @@ def require_installed(requirements: Iterable[str], packages: Mapping[str, str], 
                 f"Expected `{requirement}` to be installed, but found no `{name}` in the environment",
                 hint=f"`{uv}` said that all went well: look whether it is a uv (uv --version), then run again",
             )
+
+
+@contextlib.contextmanager
+def _named_from(folder: Path) -> Iterator[None]:
+    """Errors name files by their place in the environment: the folder it is made in is gone when they are read."""
+    try:
+        yield
+    except ArmstageError as error:
+        for text in ("message", "hint"):
+            setattr(error, text, getattr(error, text).replace(f"{folder}{os.sep}", ""))
+        raise
 
 
 @contextlib.contextmanager
@@ -221,7 +232,7 @@ def _count_elf(folder: Path, machine: str) -> dict[str, int]:
         files = list(find_elf(str(folder)))
     except ArmstageError as error:
         raise ArmstageError(
-            f"Expected whole files in every wheel, but {error.message.replace(f'{folder}{os.sep}', '')}",
+            f"Expected whole files in every wheel, but {error.message}",
             hint="The wheel itself holds it like this: choose another version of what it belongs to",
         ) from error
     for path, found in files:

@@ -31,7 +31,7 @@ LAYOUT = 1
 
 TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-VERSIONS = r"(?:[<>]=?|===?|[!~]=)\s*[^\s,;()<>=!~]+"
+VERSIONS = r"(?:[<>]=?|===?|[!~]=)\s*[^\s,;()<>=!~][^\s,;()<>=~]*"
 REQUIREMENT = re.compile(
     rf"{NAME}\s*(?:\[\s*(?:{NAME}(?:\s*,\s*{NAME})*)?\s*\]\s*)?"
     rf"(?:\(\s*{VERSIONS}(?:\s*,\s*{VERSIONS})*\s*\)|{VERSIONS}(?:\s*,\s*{VERSIONS})*)?\s*(?:;\s*\S.*)?"

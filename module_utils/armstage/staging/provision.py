@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from .publish import Store, in_real_folder, relative_target
 from .record import Release, read_manifest, read_release
 from .space import full
 from .survey import what_is_wrong
+from .transport import is_local, local_path
 from .uv import Uv
 from .uv_errors import UvError
 from .venv import site_packages
@@ -233,7 +234,18 @@ def predict(desired: Desired) -> Done:
         if plan.changes:
             store = Store(desired.root)
             require_writable([store.root, store.store, (store.root / desired.link).parent])
+        if plan.source is not None:
+            _require_places([*filter(None, [desired.mirror]), *desired.find_links])
         return Done(observed, plan, observed.current, unused(desired, plan))
+
+
+def _require_places(places: Iterable[str]) -> None:
+    """Raise ArmstageError, as uv would have it, for a folder or page of wheels on this host that is not there."""
+    for place in places:
+        if is_local(place) and not os.path.exists(local_path(place)):
+            raise ArmstageError(
+                f"The folder of wheels `{place}` can't be read", hint="Correct `mirror` or `find_links`"
+            )
 
 
 def act(desired: Desired, report: LiveReporter) -> Done:

@@ -201,7 +201,7 @@ MEANINGS = (
     Meaning(
         r"unexpected argument '(?P<what>[^']+)'|invalid value '(?P<value>[^']+)'",
         "The uv at `{uv}` does not know `{what}{value}`",
-        "Use uv 0.10.0 or newer",
+        "Use uv 0.10.0 or newer, or correct `python_platform`, for example aarch64-manylinux_2_28",
     ),
 )
 

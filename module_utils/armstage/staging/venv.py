@@ -66,7 +66,10 @@ def interpreter(path: str, version: str = "") -> Interpreter:
             hint="Give the path of the interpreter as the node sees it, for example /usr/bin/python3.13",
         )
     if version and not re.fullmatch(r"3\.\d+(\.\d+)?", version):
-        raise ArmstageError(f"Expected a version such as 3.12 in `python_version`, but found `{version}`")
+        raise ArmstageError(
+            f"Expected a version such as 3.12 in `python_version`, but found `{version}`",
+            hint="Give its two or three numbers and nothing else",
+        )
     file_says = re.fullmatch(r"python(3\.\d+)", os.path.basename(path))
     if version and file_says and file_says[1] != ".".join(version.split(".")[:2]):
         raise ArmstageError(f"`python_version` is `{version}`, but `python` is `{path}`", hint="Correct one of the two")

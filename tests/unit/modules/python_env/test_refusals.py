@@ -48,6 +48,22 @@ def test_a_library_that_is_cut_off_within_its_wheel_is_named_by_its_place(run, r
     assert nothing_published(root)
 
 
+def test_a_version_py_that_is_no_python_is_named_by_its_place(run, root, tmp_path):
+    wheel(tmp_path, "torch", "2.11.0", {"torch/version.py": "x = (\n"})
+    result = run(mirror=str(tmp_path))
+    assert result["msg"].startswith("`lib/python3.13/site-packages/torch/version.py` is not Python source")
+    assert nothing_published(root)
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("option", ["mirror", "find_links"])
+def test_a_folder_of_wheels_that_is_not_there_is_said_in_check_mode_as_well(run, tmp_path, option, check):
+    gone = str(tmp_path / "gone")
+    result = run(check=check, **{option: gone if option == "mirror" else [gone]})
+    assert result["msg"] == f"The folder of wheels `{gone}` can't be read"
+    assert "`mirror` or `find_links`" in result["hint"]
+
+
 def test_a_wheel_of_another_platform_is_refused_and_an_environment_in_use_stays(run, root, tmp_path):
     first = run()
     wheel(tmp_path, "torch", "2.12.0", {}, "cp313-cp313-manylinux_2_28_x86_64")
@@ -114,7 +130,8 @@ def test_a_requirement_that_is_none_is_refused_in_check_mode_as_well(run, text, 
 
 
 @pytest.mark.parametrize(
-    "text", ["tool", "tool==1.*", "tool (>=1.0 , <2)", "tool[a, b]>=1; python_version > '3'", "tool[]~=1.0"]
+    "text",
+    ["tool", "tool==1.*", "tool!=1!0", "tool (>=1.0 , <2)", "tool[a, b]>=1; python_version > '3'", "tool[]~=1.0"],
 )
 def test_requirements_as_people_write_them(run, text):
     assert run(requirements=[text])["changed"]
