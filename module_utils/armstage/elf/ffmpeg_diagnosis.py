@@ -176,9 +176,11 @@ def _unsupported(seen: Observation, files: list[str]) -> Problem | None:
         if name.startswith("libavutil.so.") and name == ffmpeg.plain_soname(name):
             version = ffmpeg.major_of(name)
             which = f"FFmpeg {version}" if version else "of a newer FFmpeg than is known here"
+            newer = version is None or version > max(majors)
+            wanted = f"{max(majors)} or older" if newer else listed(sorted(majors), "or")
             return Problem(
                 f"The FFmpeg found, `{path}`, is {which}, and {seen.torchcodec} has cores for {listed(sorted(majors))}",
-                f"Use FFmpeg {max(majors)} or older, or a newer torchcodec",
+                f"Use FFmpeg {wanted}, or {'a newer' if newer else 'another'} torchcodec",
             )
     return None
 

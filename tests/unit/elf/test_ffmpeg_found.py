@@ -96,6 +96,16 @@ class TestFFmpeg:
             found, f"`.*/libavutil.so.{major + 52}`, is {which}.* has cores for 4, 5, 6, 7 and 8$", "FFmpeg 8"
         )
 
+    @pytest.mark.parametrize("gone", [(4,), (4, 5, 6, 8), (4, 5, 7, 8)])
+    def test_an_ffmpeg_older_than_every_core_or_between_them(self, root, gone):
+        """cases.md C3: torchcodec 0.2 has cores for 5, 6 and 7 only."""
+        for core in gone:
+            for path in root.codec.glob(f"*{core}.so"):
+                path.unlink()
+        found = look(root, root.ffmpeg(4))
+        left = {(4,): "5, 6, 7 or 8", (4, 5, 6, 8): "7", (4, 5, 7, 8): "6"}[gone]
+        assert_problem(found, "is FFmpeg 4, and torchcodec", f"^Use FFmpeg {left}, or another torchcodec$")
+
     def test_private_copies_of_a_wheel(self, root):
         """cases.md C9."""
         folder = root.base / "av.libs"
