@@ -19,6 +19,7 @@ SHELLS = ("sh", "bash", "dash", "zsh")
 VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?([-=])((?:[^{}]|\$\{[^{}]*\})*))?\}|(\w+))")
 WHOLE_VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})")
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
+BUNDLING = ("ssh", "run", "create", "exec", "netstat", "ss", "rsync", "cp", "mkdir")
 DECLARING = ("export", "env", "declare", "local", "readonly", "typeset", "exec", "-x", "-i", "-r", "-gx")
 GIVING = ("-e", "--env", "-x", "--setenv")
 """Options that are followed by ``NAME=value`` (docker, mpirun, bwrap)."""
@@ -271,12 +272,12 @@ def options(command: Command) -> Iterator[Setting]:
 
 
 def _is_bundle(words: Sequence[str], position: int) -> bool:
-    """Whether a word is two options of one letter each: ``docker run -dp 80:80``, ``ssh -tp 22``."""
+    """Whether a word is two options of one letter each: ``docker run -dp 80:80``, ``ssh -tp 22``, ``netstat -tp 5``."""
     before = position
     while before and words[before - 1].startswith("-"):
         before -= 1
     program = os.path.basename(words[before - 1]) if before else ""
-    return bool(re.fullmatch(r"-[a-z]{2}", words[position])) and program in ("ssh", "run", "create", "exec")
+    return bool(re.fullmatch(r"-[a-z]{2}", words[position])) and program in BUNDLING
 
 
 def typed(value: Any) -> Any:

@@ -94,7 +94,7 @@ def test_a_size_that_nobody_knows_here_is_not_passed(ask, text, name):
     [
         ("docker run -dp 8080:80 img", "run.sh"),
         ("docker run --rm -dp 80 img", "run.sh"),
-        ("ssh -tp 22 host htop", "run.sh"),
+        ("ssh -tp 22 host htop\nnetstat -tp 5", "run.sh"),
         ("x --tensor-parallel-size " + "9" * 5000, "run.sh"),
         ("dataset:\n  num_processes: 8", "a.yaml"),
         ("use_cpu: true\nnum_machines: 1\nnum_processes: 4", "a.yaml"),
