@@ -16,6 +16,7 @@ from ..elf.loader import Process
 from ..versions import release
 from .context import ARCH, Context
 from .model import FAIL, INFO, PASS, SKIP, Fact, Finding, worst
+from .torch_build import editable
 
 NAMES = ("flash-attn", "flash-attn-3", "flash-attn-4")
 
@@ -24,8 +25,8 @@ MODULE = re.compile(r"flash_attn\w*\.(?P<tag>cpython-3\d+|abi3)?.*\.so")
 BUILT_FOR = {"cuda": re.compile(r"\+.*cu(\d+)"), "torch": re.compile(r"\+.*(?:torch|pt)(\d+\.\d+)")}
 """In a local version: ``2.8.3+cu130torch2.9``, ``2.8.3+cu12torch2.8cxx11abitrue``, ``2.8.3+pt2.9.cu130``."""
 
-EXTENSIONS = {"flash-attn": r"flash_attn_2_cuda\..*so", "flash-attn-3": r"flash_attn_3/_C\..*so"}
-"""Without which the package does not import; the fourth is Python alone (its setup.py files, 2026-08)."""
+EXTENSIONS = {"flash-attn": "flash_attn_2_cuda", "flash-attn-3": "flash_attn_3"}
+"""How the module begins without which the package does not import (2.8.3, 3.0.0b1); the fourth is Python alone."""
 
 HINT = "Remove it, torch's own attention works without; or install one built for exactly this torch, CUDA and Python"
 
@@ -34,6 +35,12 @@ def check(context: Context) -> Finding:
     installed = [context.packages[name] for name in NAMES if name in context.packages]
     if not installed and not modules(context.layout.site):
         return Finding(INFO, "flash-attn is not installed; torch's own attention is used")
+    sources = [each for each in installed if editable(each)]
+    if sources and not modules(context.layout.site):
+        each = sources[0]
+        return Finding(
+            SKIP, f"{each.name} {each.version} is an editable installation: its files lie elsewhere", "", each.path
+        )
     torch = context.layout.torch
     if torch is None or not torch.cuda:
         return Finding(SKIP, "flash-attn is not judged without a CUDA build of torch (A3)")
@@ -67,9 +74,9 @@ def _names(context: Context) -> Iterator[str]:
 def _lacking(context: Context) -> Iterator[str]:
     """A package whose extension module is not there: built without CUDA, or removed by halves."""
     there = [os.path.relpath(path, context.layout.site) for path in modules(context.layout.site)]
-    for name, pattern in EXTENSIONS.items():
-        if name in context.packages and not any(re.fullmatch(pattern, path) for path in there):
-            yield f"{name} is there without its extension module `{pattern.partition(chr(92))[0]}`"
+    for name, module in EXTENSIONS.items():
+        if name in context.packages and not any(path.startswith(module) for path in there):
+            yield f"{name} is there without its extension module `{module}`"
 
 
 def _modules(context: Context) -> Iterator[str]:

@@ -157,6 +157,21 @@ class TestFlashAttention:
         found = look_into("G2")
         assert (found.status, word in found.detail) == ("FAIL", True), found.detail
 
+    def test_an_editable_one_is_not_judged_by_files_that_lie_elsewhere(self, look_into, staged):
+        staged.package("flash-attn", "2.8.3")
+        (next(staged.site.glob("flash_attn-*.dist-info")) / "direct_url.json").write_text(
+            '{"dir_info": {"editable": true}}'
+        )
+        found = look_into("G2")
+        assert (found.status, "is an editable installation" in found.detail) == ("SKIP", True)
+
+    @pytest.mark.parametrize("module", ["flash_attn_3/_C.abi3.so", "flash_attn_3_cuda.abi3.so"])
+    def test_the_third(self, look_into, staged, module):
+        staged.package("flash-attn-3", "3.0.0b1")
+        (staged.site / module).parent.mkdir(exist_ok=True)
+        Elf(needed=["libtorch_python.so", "libc.so.6"]).write(staged.site / module)
+        assert look_into("G2").status == "PASS"
+
     def test_files_without_metadata_are_judged_too(self, look_into, install, staged):
         install("2.8.3", undefined=["_ZNK3c1010TensorImpl28materialize_cow_storageEv"])
         shutil.rmtree(next(staged.site.glob("flash_attn-*.dist-info")))
