@@ -172,7 +172,7 @@ def read_node(facts: Any, cuda_needed: bool = True) -> Node:
         said = f": {facts['message']}" if facts.get("message") else ""
         raise ArmstageError(
             f"The CUDA version of the node's driver {trouble} (`{status}`){said}",
-            hint=facts.get("hint") or remedies[status],
+            hint=_text(facts.get("hint")) or remedies[status],
         )
     if cuda is not None and not VERSION.fullmatch(cuda):
         raise ArmstageError(

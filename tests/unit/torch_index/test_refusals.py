@@ -101,6 +101,10 @@ def test_what_cuda_facts_says_comes_first():
     assert error.hint == "Power cycle it"
 
 
+def test_a_hint_of_another_form_is_said_as_it_is():
+    assert refusal(facts(None, status="wedged", hint={"do": "reboot"}), **MAY).hint == "{'do': 'reboot'}"
+
+
 @pytest.mark.parametrize("given", [None, {}, "ok", {"status": "ok"}, {"arch": "aarch64"}])
 def test_what_is_no_facts_of_a_node_is_said_so(given):
     assert "facts of cuda_facts" in refusal(given, **MAY).message
