@@ -38,10 +38,6 @@ ALIASES = {
     "FUTR": "FUTURE",
     "NO_RESPOND": "NOT_RESPONDING",
     "DRAINED": "DRAIN",
-    "DRAINING": "DRAIN",
-    "DRNG": "DRAIN",
-    "FAILING": "FAIL",
-    "FAILG": "FAIL",
     "MAINT": "MAINTENANCE",
     "RESV": "RESERVED",
     "RES": "RESERVED",
@@ -57,6 +53,13 @@ ALIASES = {
     "BOOT": "REBOOT_ISSUED",
     "INVAL": "INVALID_REG",
     "NPC": "PERFCTRS",
+}
+# One word for two states: such a node still has jobs (sinfo(1), NODE STATE CODES).
+DOUBLES = {
+    "DRAINING": ("ALLOCATED", "DRAIN"),
+    "DRNG": ("ALLOCATED", "DRAIN"),
+    "FAILING": ("ALLOCATED", "FAIL"),
+    "FAILG": ("ALLOCATED", "FAIL"),
 }
 # What keeps a node from taking work, each by itself.
 UNUSABLE = {
@@ -257,7 +260,7 @@ def states_of(text: str) -> tuple[str, ...]:
         while word and word[-1] in MARKS:
             marks.append(MARKS[word[-1]])
             word = word[:-1]
-        for name in (ALIASES.get(word, word), *reversed(marks)):
+        for name in (*DOUBLES.get(word, (ALIASES.get(word, word),)), *reversed(marks)):
             if name:
                 found[name] = None
     base = [state for state in found if state in BASE_STATES]

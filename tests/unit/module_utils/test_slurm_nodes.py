@@ -39,6 +39,9 @@ def test_recorded_forms(fixtures, name):
     [
         (("DOWN*", "DOWN+NOT_RESPONDING", "down*", "DOWN+NO_RESPOND"), ("DOWN", "NOT_RESPONDING")),
         (("IDLE+DRAIN", "DRAINED", "idle+drain", "DRAIN+IDLE"), ("IDLE", "DRAIN")),
+        (("ALLOCATED+DRAIN", "draining", "DRNG", "alloc+drain"), ("ALLOCATED", "DRAIN")),
+        (("ALLOCATED+FAIL", "failing", "FAILG"), ("ALLOCATED", "FAIL")),
+        (("MIXED+DRAIN", "mix+drain"), ("MIXED", "DRAIN")),
         (("IDLE~", "IDLE+POWERED_DOWN", "IDLE+POWER", "idle~"), ("IDLE", "POWERED_DOWN")),
         (("MIXED-", "mix-", "MIXED+PLANNED"), ("MIXED", "PLANNED")),
         (("IDLE+CLOUD+POWER", "IDLE+CLOUD+POWERED_DOWN"), ("IDLE", "CLOUD", "POWERED_DOWN")),

@@ -134,8 +134,9 @@ def test_an_option_that_can_not_be_meant_is_an_error_and_the_file_no_list_of_hos
     assert "hint: " in errors
 
 
-def test_machines_and_states_by_their_other_names(listed):
-    _status, inventory, _errors = listed(architectures=["ARM64"], tolerate=["down", "no_respond"])
+@pytest.mark.parametrize("tolerated", [["down", "no_respond"], ["DOWN*"], ["down+not_responding"]])
+def test_machines_and_states_by_their_other_names(listed, tolerated):
+    _status, inventory, _errors = listed(architectures=["ARM64"], tolerate=tolerated)
     assert inventory["usable"]["hosts"] == ["gb200-rack1-09", "gb200-rack1-10"]
 
 
