@@ -147,7 +147,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         rules = {
             "architectures": [OTHER_NAMES.get(name.lower(), name) for name in self.get_option("architectures")],
             "gpus": self.get_option("gpus"),
-            "tolerate": [state for word in self.get_option("tolerate") for state in nodes.states_of(word)],
+            "tolerate": [
+                state for word in filter(str.strip, self.get_option("tolerate")) for state in nodes.states_of(word)
+            ],
         }
         for group in ("usable", "unusable", "nodes"):
             self.inventory.add_group(group)

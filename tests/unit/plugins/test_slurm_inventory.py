@@ -140,6 +140,13 @@ def test_machines_and_states_by_their_other_names(listed, tolerated):
     assert inventory["usable"]["hosts"] == ["gb200-rack1-09", "gb200-rack1-10"]
 
 
+def test_an_empty_word_tolerates_nothing(listed):
+    _status, inventory, _errors = listed(
+        "echo 'NodeName=gb01 Arch=aarch64 State=UNKNOWN Gres=gpu:4'", tolerate=["", " "]
+    )
+    assert inventory["unusable"]["hosts"] == ["gb01"]
+
+
 def test_where_a_source_may_fail_the_others_are_read(listed, monkeypatch):
     monkeypatch.setenv("ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED", "false")
     status, inventory, errors = listed(scontrol="/nowhere/scontrol")
