@@ -38,6 +38,8 @@ def slurm_conf(folder: Path, host: str, nodes: Sequence[str], absent: Sequence[s
         "ReturnToService": 2,
         "KillWait": 2,
         "MessageTimeout": 20,
+        # Slurm drains the node of a step that takes longer to end; emulated ones may take more than its 60 s.
+        "UnkillableStepTimeout": 600,
         "GresTypes": "gpu",
     }
     text = "".join(f"{key}={value}\n" for key, value in lines.items())
