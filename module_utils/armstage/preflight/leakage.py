@@ -102,10 +102,18 @@ def _loaders(context: Context) -> Iterator[Finding]:
     for variable in LOADERS:
         value = context.request.environ.get(variable.name, "")
         entries = [entry for entry in re.split(r"[:;\s]" if variable.name == "LD_PRELOAD" else "[:;]", value) if entry]
-        found = _foreign(context, (path for entry in entries for path in _libraries(entry)))
+        others = [entry for entry in entries if not _is_staged(context, entry)]
+        found = _foreign(context, (path for entry in others for path in _libraries(entry)))
         if found:
             detail = f"{variable.name}=`{value}` leads to `{found[0]}`, which is for {found[1]}: {variable.effect}"
             yield Finding(WARN, detail, UNSET.format(names=variable.name), variable.name)
+
+
+def _is_staged(context: Context, entry: str) -> bool:
+    """Whether A4 judges what is there: the folders that env.sh puts on LD_LIBRARY_PATH."""
+    staged = [os.path.join(context.staged, name) for name in ("ffmpeg-linuxarm64", "store")] if context.staged else []
+    bases = [os.path.realpath(base) for base in (*staged, context.env) if base]
+    return any(f"{os.path.realpath(entry)}/".startswith(f"{base}/") for base in bases)
 
 
 def _libraries(entry: str) -> Iterator[str]:

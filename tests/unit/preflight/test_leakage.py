@@ -108,6 +108,12 @@ class TestLoader:
             status == "WARN",
         )
 
+    @pytest.mark.parametrize(("folder", "status"), [("ffmpeg-linuxarm64/lib", "PASS"), ("lib", "WARN")])
+    def test_what_was_staged_is_for_another_check(self, look_into, staged, folder, status):
+        """A4 says what of FFmpeg does not load; the root may be one's own ~/.local, with other things in it."""
+        Elf(machine="x86_64", soname="libx.so").write(staged.base / folder / "libx.so")
+        assert look_into("A2", {"LD_LIBRARY_PATH": str(staged.base / folder)}).status == status
+
     def test_what_is_not_there_and_a_fifo(self, look_into, tmp_path):
         os.mkfifo(tmp_path / "a.so")
         assert look_into("A2", {"LD_PRELOAD": "/nowhere.so", "LD_LIBRARY_PATH": f":{tmp_path}:"}).status == "PASS"
